@@ -118,74 +118,29 @@ static tt_err read_all(tt_h5_reader *r, tt_history **out)
   return check_queries(r, *out);
 }
 
-tt_err tt_history_read_local(const char *file, tt_history **out)
+/* Read from r and close it. */
+static tt_err read_and_close(tt_h5_reader *r, tt_history **out)
 {
-  tt_h5_reader *r = NULL;
   *out = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_all(r, out);
   tt_h5_close_local(&r);
   if (e) tt_history_destroy(out);
   return e;
 }
 
-/* All ranks */
-
-enum { SIZES = 6 };
-
-/* On all ranks but 0 the history, and a buffer for its largest array. */
-static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h, char **array)
+tt_err tt_history_read_local(const char *file, tt_history **out)
 {
-  int64_t most = 0;
-  if (!root) {
-    TT_TRY(tt_history_create(size[0], size[1], h));
-    TT_TRY(allocate_rounds(*h, size[3], size[2], size[4]));
-  }
-  for (int i = 0; i < tt_history_variable_count; i++) {
-    int64_t dims[2];
-    tt_history_variable_dims(*h, &tt_history_variables[i], dims);
-    int64_t bytes = dims[0] * dims[1] * tt_h5_type_bytes(tt_history_variables[i].v.type);
-    most = bytes > most ? bytes : most;
-  }
-  (*h)->ended = (int)size[5];
-  return tt_alloc_bytes(array, most, 1, "history");
-}
-
-static void broadcast_variables(tt_comm *c, tt_history *h, char *array)
-{
-  for (int i = 0; i < tt_history_variable_count; i++) {
-    const tt_history_variable *item = &tt_history_variables[i];
-    int64_t dims[2];
-    tt_history_variable_dims(h, item, dims);
-    if (tt_comm_is_root(c)) tt_history_variable_get(h, item, array);
-    tt_bcast(c, array, dims[0] * dims[1] * tt_h5_type_bytes(item->v.type));
-    tt_history_variable_set(h, item, array);
-  }
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open_local(file, &r));
+  return read_and_close(r, out);
 }
 
 tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
 {
-  tt_history *h = NULL;
-  int64_t size[SIZES] = {0};
-  char *array = NULL;
-  int root = tt_comm_is_root(c);
-  *out = NULL;
-  tt_err e = tt_agree(c, root ? tt_history_read_local(file, &h) : TT_OK);
-  if (e) {
-    tt_history_destroy(&h);
-    return e;
-  }
-  if (root)
-    memcpy(size,
-           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->queries, h->ended},
-           sizeof size);
-  tt_bcast(c, size, sizeof size);
-  e = tt_agree(c, prepare_local(size, root, &h, &array));
-  if (!e) tt_bcast(c, &h->identity, sizeof h->identity);
-  if (!e) broadcast_variables(c, h, array);
-  tt_free(array);
-  if (e) tt_history_destroy(&h);
-  *out = h;
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open(c, file, &r));
+  tt_err e = tt_agree(c, read_and_close(r, out));
+  if (e) tt_history_destroy(out);
   return e;
 }
 

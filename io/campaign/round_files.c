@@ -134,36 +134,28 @@ static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
   return TT_OK;
 }
 
-tt_err tt_queries_read_local(const char *file, tt_queries **out)
+/* Read from r and close it. */
+static tt_err read_and_close(tt_h5_reader *r, tt_queries **out)
 {
-  tt_h5_reader *r = NULL;
   *out = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_queries(r, out);
   tt_h5_close_local(&r);
   if (e) tt_queries_destroy(out);
   return e;
 }
 
-/* All ranks */
+tt_err tt_queries_read_local(const char *file, tt_queries **out)
+{
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open_local(file, &r));
+  return read_and_close(r, out);
+}
 
 tt_err tt_queries_read(tt_comm *c, const char *file, tt_queries **out)
 {
-  int root = tt_comm_is_root(c);
-  int64_t size[2] = {0};
-  *out = NULL;
-  tt_err e = tt_agree(c, root ? tt_queries_read_local(file, out) : TT_OK);
-  if (!e && root) size[0] = (*out)->count, size[1] = (*out)->inputs;
-  if (!e) tt_bcast(c, size, sizeof size);
-  if (!e) e = tt_agree(c, root ? TT_OK : tt_queries_create(size[0], size[1], out));
-  if (e) {
-    tt_queries_destroy(out);
-    return e;
-  }
-  const tt_queries *p = *out;
-  tt_bcast(c, p->row, p->count * (int64_t)sizeof *p->row);
-  tt_bcast(c, p->score, p->count * (int64_t)sizeof *p->score);
-  tt_bcast(c, p->random, p->count * (int64_t)sizeof *p->random);
-  tt_bcast(c, p->x, p->count * p->inputs * (int64_t)sizeof *p->x);
-  return TT_OK;
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open(c, file, &r));
+  tt_err e = tt_agree(c, read_and_close(r, out));
+  if (e) tt_queries_destroy(out);
+  return e;
 }

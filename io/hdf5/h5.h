@@ -155,6 +155,9 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out);
  *   name  in place of the file's, for messages */
 tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size,
                               tt_h5_reader **out);
+/* Collective. The same on all ranks for the file that rank 0 sees: other nodes may still see an
+ * earlier one. Rank 0 reads its bytes for them; every rank then reads and closes on its own. */
+tt_err tt_h5_open(tt_comm *c, const char *file, tt_h5_reader **out);
 void tt_h5_close_local(tt_h5_reader **r); /* accepts NULL */
 const char *tt_h5_file_name(const tt_h5_reader *r);
 int64_t tt_h5_file_bytes_local(const tt_h5_reader *r); /* size of the file; -1: unknown */

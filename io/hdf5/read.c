@@ -128,13 +128,16 @@ static tt_err create_reader(const char *file, hid_t id, int in_memory, tt_h5_rea
   return e;
 }
 
-/*   bytes  [size] of the file; NULL: it is on disk */
+/*   bytes  [size] of the file; NULL: it is on disk. HDF5 takes them only under a name that no file
+ *          has, and takes two files of one name as the same. */
 static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
 {
+  char name[64];
   hid_t access = tt_h5_serial_fapl();
   int ok = access >= 0 && (!bytes || tt_h5_lend_image(access, bytes, size));
+  snprintf(name, sizeof name, "/dev/null/%p", bytes);
   errno = 0;
-  hid_t id = ok ? H5Fopen(file, H5F_ACC_RDONLY, access) : -1;
+  hid_t id = ok ? H5Fopen(bytes ? name : file, H5F_ACC_RDONLY, access) : -1;
   tt_err e = id < 0 ? open_error(file, errno) : TT_OK;
   TT_H5_CLOSE(access);
   return e ? e : create_reader(file, id, bytes != NULL, out);
@@ -186,6 +189,7 @@ void tt_h5_close_local(tt_h5_reader **r)
     tt_h5_close_file((*r)->id);
   }
   H5Eclear2(H5E_DEFAULT);
+  tt_free((*r)->bytes);
   tt_free(*r);
 }
 

@@ -1,4 +1,4 @@
-/* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c, the tables of
+/* read.c — reading of model_file.h; the sizes are read in read_shape.c, the tables of
  * members and ensembles in read_tables.c. */
 #include "core/base/list.h"
 #include "core/base/mem.h"
@@ -317,6 +317,15 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   tt_h5_close_local(&r);
   if (e) tt_trained_ensembles_destroy(&all);
   *out = all;
+  return e;
+}
+
+tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
+{
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open(c, file, &r));
+  tt_err e = tt_agree(c, read_and_close(r, out));
+  if (e) tt_trained_ensembles_destroy(out);
   return e;
 }
 

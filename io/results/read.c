@@ -1,8 +1,12 @@
-/* read.c — tt_results_read_local of results.h. */
+/* read.c — see results_read.h. */
+#include "io/results/results_read.h"
+
 #include "core/base/mem.h"
 #include "io/results/scores_internal.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 tt_err tt_results_read_values_local(tt_h5_reader *r, const char *name, int64_t n, double **out)
 {
@@ -45,16 +49,6 @@ static tt_err read_test(tt_h5_reader *r, tt_results *k)
   return TT_OK;
 }
 
-static tt_err read_scores(tt_h5_reader *r, tt_results *k)
-{
-  TT_TRY(tt_results_read_values_local(r, "ensemble_nll", k->columns, &k->nll));
-  TT_TRY(tt_results_read_values_local(r, "ensemble_rmse", k->columns, &k->rmse));
-  TT_TRY(tt_results_read_values_local(r, "ensemble_brier", k->columns, &k->brier));
-  for (int64_t i = 0; i < k->columns; i++)
-    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(k->brier[i]);
-  return TT_OK;
-}
-
 static tt_err read_calibration(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, k->columns};
@@ -62,6 +56,85 @@ static tt_err read_calibration(tt_h5_reader *r, tt_results *k)
   TT_TRY(tt_schema_read_array_local(r, "calibration_curve", TT_H5_F64, 2, size, &k->calibration));
   k->levels = size[0];
   return tt_schema_read_array_local(r, "calibration_level", TT_H5_F64, 1, size, &k->level);
+}
+
+static tt_err read_members(tt_h5_reader *r, tt_results *k)
+{
+  const struct {
+    const char *name;
+    double **to;
+  } field[] = {{"status", &k->status},       {"best_epoch", &k->best_epoch},
+               {"best_loss", &k->best_loss}, {"epochs_done", &k->epochs_done},
+               {"attempts", &k->attempts},   {"member_index", &k->index},
+               {"head", &k->head},           {"member_weight", &k->weight}};
+  for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+    TT_TRY(tt_results_read_values_local(r, field[i].name, k->members, field[i].to));
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    TT_TRY(tt_results_read_values_local(r, tt_hyper_name[i], k->members, &k->hyper[i]));
+  if (!tt_h5_has_local(r, "network")) return TT_OK;
+  return tt_schema_read_texts_local(r, "network", k->members, &k->network);
+}
+
+static tt_err read_scores(tt_h5_reader *r, tt_results *k)
+{
+  char name[96];
+  if (tt_h5_has_local(r, "target_name"))
+    TT_TRY(tt_h5_read_texts_local(r, "target_name", &k->targets, &k->target_name));
+  for (int m = 0; m < TT_METRIC_COUNT; m++) {
+    int64_t size[2] = {k->members, k->targets};
+    snprintf(name, sizeof name, "ensemble_%s", tt_metric_table[m].name);
+    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->score[m]));
+    snprintf(name, sizeof name, "oob_%s", tt_metric_table[m].name);
+    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->oob[m]));
+    snprintf(name, sizeof name, "test_%s", tt_metric_table[m].name);
+    if (!tt_h5_has_local(r, name)) continue;
+    TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &k->member_score[m]));
+  }
+  TT_TRY(tt_results_read_values_local(r, "ensemble_rmse", k->columns, &k->rmse));
+  for (int64_t i = 0; i < k->columns; i++)
+    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(k->score[TT_METRIC_brier][i]);
+  TT_TRY(
+      tt_results_read_values_local(r, "ensemble_error_correlation", k->columns, &k->correlation));
+  TT_TRY(tt_results_read_values_local(r, "test_rows", k->columns, &k->test_rows));
+  return tt_results_read_values_local(r, "oob_rows", k->columns, &k->oob_rows);
+}
+
+static tt_err read_coverage(tt_h5_reader *r, tt_results *k)
+{
+  int64_t size[2] = {-1, k->columns};
+  if (!tt_h5_has_local(r, "coverage")) return TT_OK;
+  TT_TRY(tt_schema_read_array_local(r, "coverage", TT_H5_F64, 2, size, &k->coverage));
+  k->coverage_levels = size[0];
+  return tt_schema_read_array_local(r, "coverage_level", TT_H5_F64, 1, size, &k->coverage_level);
+}
+
+static double read_number(tt_h5_reader *r, const char *name)
+{
+  double value;
+  if (!tt_h5_has_attr_local(r, "provenance", name) ||
+      tt_h5_read_attr_local(r, "provenance", name, TT_H5_F64, 1, &value))
+    return NAN;
+  return value;
+}
+
+static tt_err read_origin(tt_h5_reader *r, tt_results *k)
+{
+  k->seed = k->ranks = k->threads = k->wall_seconds = NAN;
+  k->epochs_planned = k->epochs_trained = NAN;
+  if (!tt_h5_has_local(r, "provenance")) return TT_OK;
+  TT_TRY(tt_origin_read_local(r, k->origin));
+  k->seed = read_number(r, "seed");
+  k->ranks = read_number(r, "ranks");
+  k->threads = read_number(r, "threads");
+  k->wall_seconds = read_number(r, "wall_seconds");
+  k->epochs_planned = read_number(r, "member_epochs_planned");
+  k->epochs_trained = read_number(r, "member_epochs_trained");
+  k->repeated_rows = read_number(r, "repeated_rows");
+  k->seen_rows = read_number(r, "seen_rows");
+  if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
+  TT_TRY(tt_h5_read_text_local(r, "provenance/resolved_config", &k->resolved));
+  k->recalibrated = strstr(k->resolved, "\n  recalibrate: all\n") != NULL;
+  return TT_OK;
 }
 
 static tt_err read_all(tt_h5_reader *r, tt_results *k)
@@ -75,10 +148,16 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
   TT_TRY(tt_schema_read_texts_local(r, "column_units", k->columns, &k->units));
   if (tt_h5_has_attr_local(r, "/", "title"))
     TT_TRY(tt_h5_read_attr_text_local(r, "/", "title", &k->title));
+  if (tt_h5_has_local(r, "column_label"))
+    TT_TRY(tt_schema_read_texts_local(r, "column_label", k->columns, &k->label));
   TT_TRY(read_history(r, k));
+  TT_TRY(read_members(r, k));
   TT_TRY(read_scores(r, k));
   TT_TRY(read_calibration(r, k));
-  return tt_h5_has_local(r, "y_true") ? read_test(r, k) : TT_OK;
+  TT_TRY(read_coverage(r, k));
+  if (tt_h5_has_local(r, "y_true")) TT_TRY(read_test(r, k));
+  TT_TRY(tt_trials_read_local(r, &k->trials));
+  return read_origin(r, k);
 }
 
 tt_err tt_results_read_local(const char *file, tt_results **out)
@@ -105,12 +184,36 @@ void tt_results_destroy(tt_results **r)
 {
   tt_results *k = *r;
   if (!k) return;
-  tt_h5_texts_free(k->members, &k->owner);
-  tt_h5_texts_free(k->columns, &k->ensemble);
-  tt_h5_texts_free(k->columns, &k->target);
-  tt_h5_texts_free(k->columns, &k->units);
-  tt_free_all(&k->title, &k->rmse, &k->nll, &k->brier, &k->level, &k->calibration, &k->loss_train,
-              &k->loss_validation);
+  char ***const of_members[] = {&k->owner, &k->network};
+  char ***const of_columns[] = {&k->ensemble, &k->target, &k->units, &k->label};
+  for (int i = 0; i < 2; i++) tt_h5_texts_free(k->members, of_members[i]);
+  for (int i = 0; i < 4; i++) tt_h5_texts_free(k->columns, of_columns[i]);
+  tt_h5_texts_free(k->targets, &k->target_name);
+  tt_trials_free(&k->trials);
+  for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(k->hyper[i]);
+  for (int i = 0; i < TT_METRIC_COUNT; i++)
+    tt_free_all(&k->member_score[i], &k->score[i], &k->oob[i]);
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(k->origin[i]);
+  tt_free_all(&k->title, &k->rmse, &k->level, &k->calibration, &k->loss_train, &k->loss_validation,
+              &k->coverage_level, &k->coverage, &k->status, &k->best_epoch, &k->best_loss,
+              &k->epochs_done, &k->attempts, &k->index, &k->head, &k->weight, &k->correlation,
+              &k->test_rows, &k->oob_rows, &k->resolved);
   tt_test_predictions_free(&k->test);
   tt_free(*r);
+}
+
+double tt_results_member_score(const tt_results *k, tt_metric metric, int64_t member,
+                               int64_t column)
+{
+  int64_t target = 0;
+  if (!k->member_score[metric] || strcmp(k->owner[member], k->ensemble[column]) != 0) return NAN;
+  while (target < k->targets && strcmp(k->target_name[target], k->target[column]) != 0) target++;
+  return target < k->targets ? k->member_score[metric][member * k->targets + target] : NAN;
+}
+
+int tt_results_predict_noise(const tt_results *k, int64_t column)
+{
+  for (int64_t m = 0; m < k->members; m++)
+    if (isfinite(tt_results_member_score(k, TT_METRIC_nll, m, column))) return 1;
+  return 0;
 }

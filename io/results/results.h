@@ -125,26 +125,6 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
 tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                        const tt_scores *scores, const tt_provenance *provenance);
 
-/* Contents of a results.h5 for tables and figures. C columns, G members, E epochs. */
-typedef struct tt_results {
-  char *title;                            /* of the job, or NULL */
-  int64_t members, epochs, columns, rows; /* rows 0 = no test rows */
-  char **owner;                           /* [G] name of the member's ensemble */
-  char **ensemble, **target, **units;     /* [C] of each column */
-  float *loss_train, *loss_validation;    /* [G][E] NaN after the last epoch */
-  tt_test_predictions test;
-  double *rmse, *nll; /* [C] of the ensembles on the test rows, NaN = none; for classes rmse is the
-                         square root of the Brier score */
-  double *brier;      /* [C] NaN = not a class */
-  int64_t levels;     /* of central intervals; 0 = no test rows */
-  double *level, *calibration; /* [levels]; [levels][C] fraction of test rows inside, NaN = none */
-} tt_results;
-/* Local; owner: the caller. Errors: NOINPUT, DATA, MEM. */
-tt_err tt_results_read_local(const char *file, tt_results **out);
-void tt_results_destroy(tt_results **r);
-/* The end of the ensemble of member `first`: the members of an ensemble are consecutive. */
-int64_t tt_results_ensemble_end(const tt_results *k, int64_t first);
-
 /* Predictions, written in pieces: every rank writes its own rows of a file whose size is known at
  * create. create and close are collective; close verifies, votes and renames; destroy without close
  * removes the temporary file. */

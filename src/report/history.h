@@ -1,7 +1,7 @@
 /* history.h — quantiles of the losses of the members of one ensemble for each epoch. Local. */
 #ifndef TT_REPORT_HISTORY_H
 #define TT_REPORT_HISTORY_H
-#include "io/results/results.h"
+#include "io/results/results_read.h"
 
 enum { TT_LOSS_KINDS = 2, TT_LOSS_QUANTILES = 3 }; /* training, validation; 0.1, 0.5, 0.9 */
 

@@ -82,17 +82,17 @@ static void say_narrow(tt_sentences *a, subjects *s, const char *cure)
                    100 * NOMINAL, range, cure);
 }
 
-static void find_narrow(const tt_results *k, const tt_result_details *d, tt_sentences *a)
+static void find_narrow(const tt_results *k, tt_sentences *a)
 {
   subjects without = {0}, fitted = {0}, predicted = {0};
   const double *inside = coverage_at(k, NOMINAL);
   for (int64_t c = 0; inside && c < k->columns; c++) {
     char name[2 * NAME];
-    double chance = 3 * sqrt(NOMINAL * (1 - NOMINAL) / fmax(d->test_rows[c], 1));
+    double chance = 3 * sqrt(NOMINAL * (1 - NOMINAL) / fmax(k->test_rows[c], 1));
     if (!begins_target(k, c) || !(inside[c] < fmin(NOMINAL - chance, FAR_FEWER))) continue;
     snprintf(name, sizeof name, "%.95s%s%.95s", k->ensemble[c], is_only_target(k, c) ? "" : " ",
              is_only_target(k, c) ? "" : k->target[c]);
-    int fit = d->recalibrated || !tt_result_predicts_noise(k, d, c);
+    int fit = k->recalibrated || !tt_results_predict_noise(k, c);
     include(!has_noise(k, c) ? &without : fit ? &fitted : &predicted, name, inside[c]);
   }
   say_narrow(a, &without,
@@ -132,27 +132,27 @@ static int was_best_at_first(const float *loss, int64_t epochs)
 }
 
 /* Whether a rule holds for most members of [first, end) that trained as long as a rule needs. */
-static int most(const tt_results *k, const tt_result_details *d, int64_t first, int64_t end,
-                int to_the_end, int (*rule)(const float *loss, int64_t epochs))
+static int most(const tt_results *k, int64_t first, int64_t end, int to_the_end,
+                int (*rule)(const float *loss, int64_t epochs))
 {
   int64_t trained = 0, hold = 0;
   for (int64_t m = first; m < end; m++) {
-    int64_t epochs = isfinite(d->epochs_done[m]) ? (int64_t)d->epochs_done[m] : 0;
-    if (d->status[m] == TT_STATUS_diverged || epochs > k->epochs) continue;
+    int64_t epochs = isfinite(k->epochs_done[m]) ? (int64_t)k->epochs_done[m] : 0;
+    if (k->status[m] == TT_STATUS_diverged || epochs > k->epochs) continue;
     trained++;
-    if (epochs < SHORT_RUN || (to_the_end && d->status[m] != TT_STATUS_finished)) continue;
+    if (epochs < SHORT_RUN || (to_the_end && k->status[m] != TT_STATUS_finished)) continue;
     hold += rule(k->loss_validation + m * k->epochs, epochs);
   }
   return 2 * hold > trained;
 }
 
-static void find_epochs(const tt_results *k, const tt_result_details *d, tt_sentences *a)
+static void find_epochs(const tt_results *k, tt_sentences *a)
 {
   subjects fell = {0}, at_first = {0};
   for (int64_t first = 0, end; first < k->members; first = end) {
     end = tt_results_ensemble_end(k, first);
-    if (most(k, d, first, end, 1, still_fell)) include(&fell, k->owner[first], 0);
-    if (most(k, d, first, end, 0, was_best_at_first)) include(&at_first, k->owner[first], 0);
+    if (most(k, first, end, 1, still_fell)) include(&fell, k->owner[first], 0);
+    if (most(k, first, end, 0, was_best_at_first)) include(&at_first, k->owner[first], 0);
   }
   if (fell.count)
     tt_sentences_add(
@@ -168,26 +168,26 @@ static void find_epochs(const tt_results *k, const tt_result_details *d, tt_sent
         names_of(&at_first));
 }
 
-static void find_seen_rows(const tt_result_details *d, tt_sentences *a)
+static void find_seen_rows(const tt_results *k, tt_sentences *a)
 {
-  if (d->seen_rows > 0)
+  if (k->seen_rows > 0)
     tt_sentences_add(
         a,
         "%.0f validation and test rows have the inputs of a training row: the scores may be too "
         "good for new inputs. data.split.group: COLUMN keeps rows that belong together in one "
         "part.",
-        d->seen_rows);
+        k->seen_rows);
 }
 
 /* Mean losses of members [first, end) in their best epochs. */
-static void best_losses(const tt_results *k, const tt_result_details *d, int64_t first, int64_t end,
-                        double *train, double *validation)
+static void best_losses(const tt_results *k, int64_t first, int64_t end, double *train,
+                        double *validation)
 {
   double n = 0;
   *train = *validation = 0;
   for (int64_t m = first; m < end; m++) {
-    int64_t best = isfinite(d->best_epoch[m]) ? (int64_t)d->best_epoch[m] : -1;
-    if (d->status[m] == TT_STATUS_diverged || best < 0 || best >= k->epochs) continue;
+    int64_t best = isfinite(k->best_epoch[m]) ? (int64_t)k->best_epoch[m] : -1;
+    if (k->status[m] == TT_STATUS_diverged || best < 0 || best >= k->epochs) continue;
     *train += k->loss_train[m * k->epochs + best];
     *validation += k->loss_validation[m * k->epochs + best];
     n++;
@@ -198,14 +198,14 @@ static void best_losses(const tt_results *k, const tt_result_details *d, int64_t
 
 /* A mean squared error of normalized targets that is four times as large, so that the typical error
  * is twice as large, and not small; with predicted noise a likelihood that is e times as small. */
-static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_sentences *a)
+static void find_overfitted(const tt_results *k, tt_sentences *a)
 {
-  for (int64_t first = 0, end = 0, c = 0; first < k->members && d->best_epoch; first = end) {
+  for (int64_t first = 0, end = 0, c = 0; first < k->members && k->best_epoch; first = end) {
     double train, validation;
     end = tt_results_ensemble_end(k, first);
     for (c = 0; c + 1 < k->columns && strcmp(k->ensemble[c], k->owner[first]) != 0;) c++;
-    best_losses(k, d, first, end, &train, &validation);
-    if (tt_result_predicts_noise(k, d, c)
+    best_losses(k, first, end, &train, &validation);
+    if (tt_results_predict_noise(k, c)
             ? !(validation > train + 1)
             : !(train > 0 && validation > 0.05 && validation > 4 * train))
       continue;
@@ -219,25 +219,22 @@ static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_
   }
 }
 
-void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_sentences *out)
+void tt_advice_find(const tt_results *k, tt_sentences *out)
 {
   out->count = 0;
-  find_seen_rows(d, out);
-  find_narrow(k, d, out);
-  find_epochs(k, d, out);
-  find_overfitted(k, d, out);
+  find_seen_rows(k, out);
+  find_narrow(k, out);
+  find_epochs(k, out);
+  find_overfitted(k, out);
 }
 
 tt_err tt_advice_log_local(const char *results)
 {
   tt_results *k = NULL;
-  tt_result_details *d = NULL;
   tt_sentences advice = {0};
   tt_err e = tt_results_read_local(results, &k);
-  if (!e) e = tt_result_details_read_local(results, k, &d);
-  if (!e) tt_advice_find(k, d, &advice);
+  if (!e) tt_advice_find(k, &advice);
   for (int64_t i = 0; i < advice.count; i++) tt_log_root(TT_LOG_WARN, "%s", advice.text[i]);
-  tt_result_details_destroy(&d);
   tt_results_destroy(&k);
   return e;
 }

@@ -3,7 +3,7 @@
 #ifndef TT_ADVICE_H
 #define TT_ADVICE_H
 #include "core/base/text.h"
-#include "io/results/result_details.h"
+#include "io/results/results_read.h"
 
 /* A sentence for each of these that holds, with the names of the ensembles or targets:
  *   validation or test rows have the inputs of a training row
@@ -15,7 +15,7 @@
  *   the members of an ensemble had a far larger loss on the validation rows than on the training
  *     rows in their best epochs; the first such ensemble is named
  *   most members of an ensemble were best in one of their first three epochs, of 20 or more */
-void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_sentences *out);
+void tt_advice_find(const tt_results *k, tt_sentences *out);
 
 /* Read a results.h5 and log its advice as warnings, on rank 0. Errors: NOINPUT, DATA, IO, MEM. */
 tt_err tt_advice_log_local(const char *results);

@@ -12,7 +12,7 @@
 #include "io/hdf5/foreign_check.h"
 #include "io/model/model_file.h"
 #include "io/results/describe_file.h"
-#include "io/results/results.h"
+#include "io/results/results_read.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -353,7 +353,7 @@ static tt_err read_results(const char *path)
   TT_TRY(tt_results_read_local(path, &r));
   used = (double)(length_of(r->owner, r->members) + length_of(r->ensemble, r->columns) +
                   length_of(r->target, r->columns) + length_of(r->units, r->columns));
-  used = sum_of(r->rmse, r->columns) + sum_of(r->nll, r->columns) + sum_of(r->brier, r->columns);
+  used = sum_of(r->rmse, r->columns) + sum_of(r->score[TT_METRIC_nll], r->columns);
   if (r->levels) used = sum_of(r->calibration, r->levels * r->columns) + r->level[r->levels - 1];
   if (r->rows) used = sum_of(r->test.total, r->rows * r->columns) + (double)r->test.row[0];
   for (int64_t i = 0; i < r->members * r->epochs; i++) used = r->loss_train[i];

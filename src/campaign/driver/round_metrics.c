@@ -1,7 +1,7 @@
 /* round_metrics.c — see driver_internal.h: metrics of a round's model, and statistics of the
  * labels. */
 #include "core/base/mem.h"
-#include "io/results/results.h"
+#include "io/results/results_read.h"
 #include "src/campaign/driver/driver_internal.h"
 
 #include <math.h>
@@ -133,7 +133,7 @@ static tt_err set_errors_local(tt_campaign *k, tt_round *round)
   if (!e) e = set_change_local(k, current, &round->change);
   for (int64_t i = 0; !e && i < k->columns; i++) {
     round->rmse[i] = current->rmse[i];
-    round->nll[i] = current->nll[i];
+    round->nll[i] = current->score[TT_METRIC_nll][i];
   }
   tt_results_destroy(&current);
   return e;

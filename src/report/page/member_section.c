@@ -23,13 +23,13 @@ static const char *const state_name[] = {"training", "finished", "stopped early"
 
 const char *tt_run_page_state(const tt_run_page *p, int64_t member)
 {
-  double s = p->d->status[member];
+  double s = p->k->status[member];
   return s >= 0 && s <= TT_STATUS_diverged ? state_name[(int)s] : "state not known";
 }
 
 int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end)
 {
-  const double *v = p->d->hyper[hyper];
+  const double *v = p->k->hyper[hyper];
   for (int64_t m = first + 1; m < end; m++)
     if (isfinite(v[m]) && v[m] != v[first]) return 1;
   return 0;
@@ -47,18 +47,18 @@ double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name
 {
   static const tt_metric metric[] = {TT_METRIC_rmse, TT_METRIC_accuracy, TT_METRIC_nll};
   for (int i = 0; i < 3; i++) {
-    double v = tt_result_member_score(p->k, p->d, metric[i], member, column_of(p, member));
+    double v = tt_results_member_score(p->k, metric[i], member, column_of(p, member));
     *name = tt_metric_table[metric[i]].name;
     if (isfinite(v)) return v;
   }
   *name = "validation loss";
-  return p->d->best_loss[member];
+  return p->k->best_loss[member];
 }
 
 static double attention(const tt_run_page *p, int64_t m)
 {
-  double loss = p->d->best_loss[m];
-  return p->d->status[m] == TT_STATUS_diverged || !isfinite(loss) ? (double)INFINITY : loss;
+  double loss = p->k->best_loss[m];
+  return p->k->status[m] == TT_STATUS_diverged || !isfinite(loss) ? (double)INFINITY : loss;
 }
 
 /* Members in an order: of many, diverged ones first, then from the largest validation loss on. */
@@ -86,25 +86,25 @@ static int differing(const tt_run_page *p, int hyper[TT_HYPER_COUNT])
   return n;
 }
 
-static int has_weights(const tt_run_page *p) { return isfinite(p->d->weight[0]); }
+static int has_weights(const tt_run_page *p) { return isfinite(p->k->weight[0]); }
 
 /* The shares of the networks of each ensemble in its prediction. */
 static void put_shares(const tt_run_page *p)
 {
-  const double *weight = p->d->weight;
+  const double *weight = p->k->weight;
   for (int64_t first = 0, end; first < p->k->members; first = end) {
     double sum = 0.0;
     end = tt_results_ensemble_end(p->k, first);
     for (int64_t m = first; m < end; m++) sum += weight[m];
-    if (!strcmp(p->d->network[first], p->d->network[end - 1])) continue;
+    if (!strcmp(p->k->network[first], p->k->network[end - 1])) continue;
     fputs("<p>Weights in ", p->f);
     tt_page_put(p->f, p->k->owner[first]);
     for (int64_t m = first, next; m < end; m = next) {
       double share = 0.0;
-      for (next = m; next < end && !strcmp(p->d->network[m], p->d->network[next]); next++)
+      for (next = m; next < end && !strcmp(p->k->network[m], p->k->network[next]); next++)
         share += weight[next];
       fputs(m == first ? ": " : ", ", p->f);
-      tt_page_put(p->f, p->d->network[m]);
+      tt_page_put(p->f, p->k->network[m]);
       fprintf(p->f, " %.0f %%", 100.0 * share / sum);
     }
     fputs(".</p>\n", p->f);
@@ -114,7 +114,7 @@ static void put_shares(const tt_run_page *p)
 static void put_member_head(const tt_run_page *p, int n, const int *hyper)
 {
   fprintf(p->f, "<tr><th>ensemble</th><th class=\"number\">member</th>%s<th>state</th>",
-          p->d->network ? "<th>network</th>" : "");
+          p->k->network ? "<th>network</th>" : "");
   if (has_weights(p)) fputs("<th class=\"number\">weight</th>", p->f);
   fputs("<th class=\"number\">epochs</th><th class=\"number\">best epoch</th>"
         "<th class=\"number\">validation loss</th><th class=\"number\">test score</th>",
@@ -126,25 +126,25 @@ static void put_member_head(const tt_run_page *p, int n, const int *hyper)
 
 static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hyper)
 {
-  const tt_result_details *d = p->d;
+  const tt_results *k = p->k;
   const char *what;
   double score = tt_run_page_score(p, m, &what);
   fprintf(p->f, "<tr data-m=\"%" PRId64 "\"><td>", m);
   tt_page_put(p->f, p->k->owner[m]);
   fputs("</td>", p->f);
-  tt_page_number_cell(p->f, d->index[m]);
-  if (d->network) {
+  tt_page_number_cell(p->f, k->index[m]);
+  if (k->network) {
     fputs("<td>", p->f);
-    tt_page_put(p->f, d->network[m]);
+    tt_page_put(p->f, k->network[m]);
     fputs("</td>", p->f);
   }
   fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
-  if (has_weights(p)) tt_page_number_cell(p->f, d->weight[m]);
-  tt_page_number_cell(p->f, d->epochs_done[m]);
-  tt_page_number_cell(p->f, d->best_epoch[m] >= 0 ? d->best_epoch[m] + 1 : (double)NAN);
-  tt_page_number_cell(p->f, d->best_loss[m]);
+  if (has_weights(p)) tt_page_number_cell(p->f, k->weight[m]);
+  tt_page_number_cell(p->f, k->epochs_done[m]);
+  tt_page_number_cell(p->f, k->best_epoch[m] >= 0 ? k->best_epoch[m] + 1 : (double)NAN);
+  tt_page_number_cell(p->f, k->best_loss[m]);
   tt_page_number_cell(p->f, strcmp(what, "validation loss") ? score : (double)NAN);
-  for (int i = 0; i < n; i++) tt_page_number_cell(p->f, d->hyper[hyper[i]][m]);
+  for (int i = 0; i < n; i++) tt_page_number_cell(p->f, k->hyper[hyper[i]][m]);
   fputs("</tr>\n", p->f);
 }
 
@@ -153,7 +153,7 @@ static void say_states(const tt_run_page *p, char *text, size_t size)
   int64_t members[TT_STATUS_diverged + 1] = {0}, n = p->k->members;
   size_t used;
   for (int64_t m = 0; m < n; m++)
-    for (int s = 0; s <= TT_STATUS_diverged; s++) members[s] += p->d->status[m] == s;
+    for (int s = 0; s <= TT_STATUS_diverged; s++) members[s] += p->k->status[m] == s;
   used = (size_t)snprintf(text, size, "%" PRId64 " member%s", n, tt_plural(n));
   for (int s = 0, first = 1; s <= TT_STATUS_diverged && used < size; s++)
     if (members[s]) {
@@ -178,7 +178,7 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
   if (n > MAX_COLUMNS) n = MAX_COLUMNS;
   say_states(p, text, sizeof text);
   tt_page_begin_section(p->f, "Members", text);
-  if (has_weights(p) && p->d->network) put_shares(p);
+  if (has_weights(p) && p->k->network) put_shares(p);
   fprintf(p->f,
           "<p class=\"choose members\" hidden><label>Mark row <input type=\"number\" min=\"0\" "
           "max=\"%" PRId64
@@ -208,7 +208,7 @@ void tt_run_page_say_best(const tt_run_page *p, char *text, size_t size)
       text, size, "Train an ensemble with the settings of the member of lowest validation loss:");
   for (int i = 0; i < n && i < MAX_COLUMNS && used < size; i++)
     used += (size_t)snprintf(text + used, size - used, "%s %s %.3g", i ? "," : "",
-                             tt_hyper_name[hyper[i]], p->d->hyper[hyper[i]][best]);
+                             tt_hyper_name[hyper[i]], p->k->hyper[hyper[i]][best]);
 }
 
 /* The members of an ensemble as points over one hyper-parameter. */
@@ -225,8 +225,8 @@ static void say_sweep(const void *data, int64_t i, char *text, size_t size)
   const char *what;
   int64_t m = s->member[i];
   double score = tt_run_page_score(s->p, m, &what);
-  snprintf(text, size, "member %.0f: %s %.4g, %s %.4g", s->p->d->index[m], tt_hyper_name[s->hyper],
-           s->p->d->hyper[s->hyper][m], what, score);
+  snprintf(text, size, "member %.0f: %s %.4g, %s %.4g", s->p->k->index[m], tt_hyper_name[s->hyper],
+           s->p->k->hyper[s->hyper][m], what, score);
 }
 
 static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, int64_t end)
@@ -240,9 +240,9 @@ static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, in
   for (int64_t i = 0; !e && i < n; i++) {
     const char *own;
     member[i] = first + i;
-    x[i] = p->d->hyper[hyper][first + i];
+    x[i] = p->k->hyper[hyper][first + i];
     x[n + i] = tt_run_page_score(p, first + i, &own);
-    if (p->d->status[first + i] == TT_STATUS_diverged) x[n + i] = NAN;
+    if (p->k->status[first + i] == TT_STATUS_diverged) x[n + i] = NAN;
     lost += !isfinite(x[n + i]);
     if (isfinite(x[n + i])) what = own;
   }
@@ -310,14 +310,14 @@ tt_err tt_run_page_put_sweep(const tt_run_page *p)
 void tt_run_page_put_out_of_bag(const tt_run_page *p)
 {
   int any = 0;
-  for (int64_t c = 0; c < p->k->columns; c++) any |= p->d->oob_rows[c] > 0;
+  for (int64_t c = 0; c < p->k->columns; c++) any |= p->k->oob_rows[c] > 0;
   if (!any) return;
   tt_page_begin_section(p->f, "Out of bag",
                         "Each training row is predicted by the members that were not trained on "
                         "it: a test without test rows.");
   fputs("<div class=\"wide\"><table>\n<tr><th>target</th><th class=\"number\">rows</th>", p->f);
   for (int m = 0; m < TT_METRIC_COUNT; m++)
-    if (isfinite(p->d->oob[m][0]))
+    if (isfinite(p->k->oob[m][0]))
       fprintf(p->f, "<th class=\"number\">%s</th>", tt_metric_table[m].name);
   fputs("</tr>\n", p->f);
   for (int64_t i = 0; i < p->targets; i++) {
@@ -325,9 +325,9 @@ void tt_run_page_put_out_of_bag(const tt_run_page *p)
     fputs("<tr><td>", p->f);
     tt_page_put(p->f, p->t[i].title);
     fputs("</td>", p->f);
-    tt_page_number_cell(p->f, p->d->oob_rows[c]);
+    tt_page_number_cell(p->f, p->k->oob_rows[c]);
     for (int m = 0; m < TT_METRIC_COUNT; m++)
-      if (isfinite(p->d->oob[m][0])) tt_page_number_cell(p->f, p->d->oob[m][c]);
+      if (isfinite(p->k->oob[m][0])) tt_page_number_cell(p->f, p->k->oob[m][c]);
     fputs("</tr>\n", p->f);
   }
   fputs("</table></div>\n", p->f);

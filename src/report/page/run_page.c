@@ -26,8 +26,7 @@ static tt_err read_results(tt_run_page *p)
                    "%s: there is no run in this directory (no results.h5 and no status.json); give "
                    "run.directory of the job, or campaign.directory",
                    p->directory);
-  TT_TRY(tt_results_read_local(path, &p->k));
-  return tt_result_details_read_local(path, p->k, &p->d);
+  return tt_results_read_local(path, &p->k);
 }
 
 static tt_err make_targets(tt_run_page *p)
@@ -62,25 +61,25 @@ static void put_unfinished(const tt_run_page *p)
 
 static void put_times(const tt_run_page *p)
 {
-  const tt_result_details *d = p->d;
+  const tt_results *k = p->k;
   char text[32];
-  double epochs = 0, steps = d->epochs_trained;
-  for (int64_t m = 0; m < d->members; m++)
-    epochs += isfinite(d->epochs_done[m]) ? d->epochs_done[m] : 0;
+  double epochs = 0, steps = k->epochs_trained;
+  for (int64_t m = 0; m < k->members; m++)
+    epochs += isfinite(k->epochs_done[m]) ? k->epochs_done[m] : 0;
   tt_page_begin_section(p->f, "Time", NULL);
   tt_page_begin_pairs(p->f);
-  if (isfinite(d->wall_seconds)) {
+  if (isfinite(k->wall_seconds)) {
     tt_page_pair(p->f, "wall time", "%s (the start that finished the run)",
-                 tt_duration_text(d->wall_seconds, text));
-    if (d->wall_seconds > 0 && d->members > 0)
-      tt_page_pair(p->f, "per member", "%.3g s", d->wall_seconds / (double)d->members);
+                 tt_duration_text(k->wall_seconds, text));
+    if (k->wall_seconds > 0 && k->members > 0)
+      tt_page_pair(p->f, "per member", "%.3g s", k->wall_seconds / (double)k->members);
   }
   tt_page_pair(p->f, "epochs of all members", "%.0f", epochs);
-  if (isfinite(steps) && d->epochs_planned > 0)
+  if (isfinite(steps) && k->epochs_planned > 0)
     tt_page_pair(p->f, "early stopping saved", "%.0f %% of the epochs",
-                 100 * (1 - steps / d->epochs_planned));
-  if (isfinite(d->ranks))
-    tt_page_pair(p->f, "ranks, threads of a rank", "%.0f, %.0f", d->ranks, d->threads);
+                 100 * (1 - steps / k->epochs_planned));
+  if (isfinite(k->ranks))
+    tt_page_pair(p->f, "ranks, threads of a rank", "%.0f, %.0f", k->ranks, k->threads);
   tt_page_end_pairs(p->f);
   tt_page_end_section(p->f);
 }
@@ -90,24 +89,24 @@ static void put_provenance(const tt_run_page *p)
   char text[TT_REPEATED_TEXT];
   tt_page_begin_section(p->f, "Origin", NULL);
   tt_page_begin_pairs(p->f);
-  tt_page_put_origin(p->f, p->d->origin);
-  if (isfinite(p->d->seed)) tt_page_pair(p->f, "seed", "%.0f", p->d->seed);
+  tt_page_put_origin(p->f, p->k->origin);
+  if (isfinite(p->k->seed)) tt_page_pair(p->f, "seed", "%.0f", p->k->seed);
   tt_page_end_pairs(p->f);
-  if (p->d->repeated_rows > 0)
+  if (p->k->repeated_rows > 0)
     tt_page_pair(
         p->f, "equal rows", "%s",
-        tt_repeated_rows_text((int64_t)p->d->repeated_rows, (int64_t)p->d->seen_rows, "; ", text));
-  if (p->d->resolved)
-    tt_page_put_folded(p->f, "Configuration with the values of all options", p->d->resolved);
+        tt_repeated_rows_text((int64_t)p->k->repeated_rows, (int64_t)p->k->seen_rows, "; ", text));
+  if (p->k->resolved)
+    tt_page_put_folded(p->f, "Configuration with the values of all options", p->k->resolved);
   tt_page_end_section(p->f);
 }
 
 /* Times, files, configuration, origin, citation. */
 static void put_origin(const tt_run_page *p)
 {
-  if (p->d) put_times(p);
+  if (p->k) put_times(p);
   tt_page_put_files(p->f, p->directory);
-  if (p->d) put_provenance(p);
+  if (p->k) put_provenance(p);
   tt_page_put_citation(p->f);
 }
 
@@ -136,8 +135,8 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
 {
   char about[TEXT];
   const char *title = p->k && p->k->title ? p->k->title : p->directory;
-  const char *date = p->d && p->d->origin[TT_ORIGIN_date_created]
-                         ? p->d->origin[TT_ORIGIN_date_created]
+  const char *date = p->k && p->k->origin[TT_ORIGIN_date_created]
+                         ? p->k->origin[TT_ORIGIN_date_created]
                      : p->status ? p->status->time
                                  : "";
   int64_t members = p->k ? p->k->members : p->status->members;
@@ -146,8 +145,8 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
     snprintf(about + strlen(about), sizeof about - strlen(about), " for %" PRId64 " target%s",
              p->targets, tt_plural(p->targets));
   snprintf(about + strlen(about), sizeof about - strlen(about), ", %.10s%s%s", date,
-           p->d && p->d->origin[TT_ORIGIN_device] ? ", " : "",
-           p->d && p->d->origin[TT_ORIGIN_device] ? p->d->origin[TT_ORIGIN_device] : "");
+           p->k && p->k->origin[TT_ORIGIN_device] ? ", " : "",
+           p->k && p->k->origin[TT_ORIGIN_device] ? p->k->origin[TT_ORIGIN_device] : "");
   return tt_page_write(title, about, file, force, put_page, p);
 }
 
@@ -196,7 +195,6 @@ tt_err tt_run_page_write_local(const char *directory, const char *file, int forc
   if (!e && json) e = print_json(&p, file);
   if (!e && !json) printf("report:  %s\n", file);
   tt_free(p.t);
-  tt_result_details_destroy(&p.d);
   tt_results_destroy(&p.k);
   return e;
 }

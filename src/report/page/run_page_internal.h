@@ -1,7 +1,7 @@
 /* run_page_internal.h — the parts of the page of a run, for the files of this directory. Local. */
 #ifndef TT_RUN_PAGE_INTERNAL_H
 #define TT_RUN_PAGE_INTERNAL_H
-#include "io/results/result_details.h"
+#include "io/results/results_read.h"
 #include "src/host/status_file.h"
 #include "src/report/page/page.h"
 
@@ -21,7 +21,6 @@ typedef struct tt_run_page {
   FILE *f;
   const char *directory;
   tt_results *k;               /* NULL = the run has no results.h5 yet */
-  tt_result_details *d;        /* NULL if k is */
   const tt_run_status *status; /* NULL = no status.json */
   int64_t targets;             /* in all */
   int64_t shown;               /* with charts: the first ones */

@@ -32,7 +32,7 @@ static void put_trial(const tt_run_page *p, const tt_trial *t)
 
 tt_err tt_run_page_put_search(const tt_run_page *p)
 {
-  const tt_trials *t = &p->d->trials;
+  const tt_trials *t = &p->k->trials;
   char about[256];
   int64_t *order = NULL, begun = 0, shown = 0;
   if (!t->count) return TT_OK;

@@ -350,9 +350,9 @@ typedef struct trace {
 static void say_trace(const void *data, int64_t i, char *text, size_t size)
 {
   const trace *t = data;
-  const tt_result_details *d = t->p->d;
+  const tt_results *k = t->p->k;
   (void)i;
-  snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", d->index[t->member],
+  snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", k->index[t->member],
            t->p->k->owner[t->member], tt_run_page_state(t->p, t->member));
 }
 
@@ -455,7 +455,10 @@ static double determination(const tt_results *k, int64_t column, int64_t rows)
   return 1 - residual / total;
 }
 
-int tt_target_is_class(const tt_results *k, int64_t column) { return isfinite(k->brier[column]); }
+int tt_target_is_class(const tt_results *k, int64_t column)
+{
+  return isfinite(k->score[TT_METRIC_brier][column]);
+}
 
 tt_target tt_target_of(const tt_results *k, int64_t first)
 {

@@ -19,9 +19,9 @@ typedef struct member_points {
 static void say_member(const void *data, int64_t i, char *text, size_t size)
 {
   const member_points *s = data;
-  const tt_result_details *d = s->p->d;
-  snprintf(text, size, "member %.0f: %s %.4g, best epoch %.0f of %.0f", d->index[s->member[i]],
-           s->what, s->score[i], d->best_epoch[s->member[i]] + 1, d->epochs_done[s->member[i]]);
+  const tt_results *k = s->p->k;
+  snprintf(text, size, "member %.0f: %s %.4g, best epoch %.0f of %.0f", k->index[s->member[i]],
+           s->what, s->score[i], k->best_epoch[s->member[i]] + 1, k->epochs_done[s->member[i]]);
 }
 
 static tt_metric metric_of(const tt_run_page *p, const tt_target *t)
@@ -30,7 +30,7 @@ static tt_metric metric_of(const tt_run_page *p, const tt_target *t)
   static const tt_metric of_number[] = {TT_METRIC_rmse, TT_METRIC_pinball, TT_METRIC_nll};
   const tt_metric *m = tt_target_is_class(p->k, t->first) ? of_class : of_number;
   for (int i = 0; i < 2; i++)
-    if (p->d->member_score[m[i]]) return m[i];
+    if (p->k->member_score[m[i]]) return m[i];
   return m[2];
 }
 
@@ -38,7 +38,7 @@ static tt_err put_members(const tt_run_page *p, const tt_target *t)
 {
   int64_t first = t->member, n = t->end_member - first, known = 0;
   tt_metric metric = metric_of(p, t);
-  double *scratch = NULL, ensemble = p->d->score[metric][t->first + t->count / 2];
+  double *scratch = NULL, ensemble = p->k->score[metric][t->first + t->count / 2];
   int64_t *member = NULL;
   char note[TEXT], label[TEXT];
   TT_TRY(TT_ALLOC(scratch, 2 * n + 4));
@@ -47,8 +47,8 @@ static tt_err put_members(const tt_run_page *p, const tt_target *t)
          most = -INFINITY;
   for (int64_t i = 0; !e && i < n; i++) {
     member[i] = first + i;
-    x[i] = p->d->index[first + i];
-    y[i] = tt_result_member_score(p->k, p->d, metric, first + i, t->first);
+    x[i] = p->k->index[first + i];
+    y[i] = tt_results_member_score(p->k, metric, first + i, t->first);
     if (!isfinite(y[i])) continue;
     known++;
     least = fmin(least, y[i]);
@@ -141,9 +141,9 @@ static void put_table_row(const tt_run_page *p, int64_t i)
   fputs("</td>", p->f);
   tt_page_number_cell(p->f, v.error);
   tt_page_number_cell(p->f, 100 * v.relative);
-  tt_page_number_cell(p->f, p->d->score[TT_METRIC_r2][column]);
-  tt_page_number_cell(p->f, p->d->score[TT_METRIC_nll][column]);
-  tt_page_number_cell(p->f, p->d->score[TT_METRIC_crps][column]);
+  tt_page_number_cell(p->f, p->k->score[TT_METRIC_r2][column]);
+  tt_page_number_cell(p->f, p->k->score[TT_METRIC_nll][column]);
+  tt_page_number_cell(p->f, p->k->score[TT_METRIC_crps][column]);
   tt_page_number_cell(p->f, is_class ? (double)NAN : 100 * v.inside);
   tt_page_number_cell(p->f, (double)t->rows);
   fputs("<td class=\"words\">", p->f);

@@ -61,7 +61,7 @@ static void count_classes(const tt_run_page *p, const tt_target *t, double *freq
 
 static tt_target_verdict judge_class(const tt_run_page *p, const tt_target *t)
 {
-  tt_target_verdict v = {.error = p->d->score[TT_METRIC_accuracy][t->first]};
+  tt_target_verdict v = {.error = p->k->score[TT_METRIC_accuracy][t->first]};
   double frequent;
   count_classes(p, t, &frequent, &v.nominal);
   v.relative = (1 - v.error) / (1 - frequent);
@@ -74,20 +74,20 @@ static tt_target_verdict judge_class(const tt_run_page *p, const tt_target *t)
 tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
 {
   const tt_target *t = &p->t[target];
-  const tt_result_details *d = p->d;
+  const tt_results *k = p->k;
   int64_t middle = t->first + t->count / 2;
   if (tt_target_is_class(p->k, t->first)) return judge_class(p, t);
-  double r2 = d->score[TT_METRIC_r2][middle];
+  double r2 = k->score[TT_METRIC_r2][middle];
   if (!isfinite(r2)) r2 = t->determination;
   tt_target_verdict v = {.error = p->k->rmse[middle], .inside = NAN, .nominal = NAN};
   v.relative = r2 <= 1 ? sqrt(1 - r2) : (double)NAN;
   v.how_good = words_of_error(v.relative);
-  for (int64_t i = 0; i < d->coverage_levels; i++)
-    if (fabs(d->coverage_level[i] - 0.9) < 1e-6) {
+  for (int64_t i = 0; i < k->coverage_levels; i++)
+    if (fabs(k->coverage_level[i] - 0.9) < 1e-6) {
       v.nominal = 0.9;
-      v.inside = d->coverage[i * d->columns + middle];
+      v.inside = k->coverage[i * k->columns + middle];
     }
-  int is_point = t->count == 1 && !isfinite(d->score[TT_METRIC_nll][middle]);
+  int is_point = t->count == 1 && !isfinite(k->score[TT_METRIC_nll][middle]);
   if (is_point || t->rows == 0) v.inside = NAN; /* no variance, so no intervals */
   judge_intervals(&v, (double)t->rows);
   return v;
@@ -211,21 +211,21 @@ static double epistemic_part(const tt_results *k)
 
 static void advise_members(const tt_run_page *p, tt_sentences *s)
 {
-  const tt_result_details *d = p->d;
+  const tt_results *k = p->k;
   int64_t diverged = 0;
-  for (int64_t m = 0; m < d->members; m++) diverged += d->status[m] == TT_STATUS_diverged;
-  if (diverged == d->members)
+  for (int64_t m = 0; m < k->members; m++) diverged += k->status[m] == TT_STATUS_diverged;
+  if (diverged == k->members)
     tt_sentences_add(s, "All members diverged: lower train.learning_rate, or set train.clip_norm.");
   else if (diverged > 0)
     tt_sentences_add(s,
                      "%" PRId64 " of %" PRId64
                      " members diverged and do not count: a lower train.learning_rate "
                      "or train.clip_norm may save them.",
-                     diverged, d->members);
+                     diverged, k->members);
   char best[TT_SENTENCE];
   tt_run_page_say_best(p, best, sizeof best);
   if (*best) tt_sentences_add(s, "%s.", best);
-  if (d->members - diverged < FEW_MEMBERS && diverged < d->members)
+  if (k->members - diverged < FEW_MEMBERS && diverged < k->members)
     tt_sentences_add(s,
                      "Train at least %d members: their disagreement is the epistemic uncertainty.",
                      FEW_MEMBERS);
@@ -240,7 +240,7 @@ static void advise_data(const tt_run_page *p, double worst, int wide, tt_sentenc
         s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
   else if (rows > 0 && rows < FEW_ROWS)
     tt_sentences_add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
-  if (wide && !p->d->recalibrated && tt_result_predicts_noise(p->k, p->d, 0))
+  if (wide && !p->k->recalibrated && tt_results_predict_noise(p->k, 0))
     tt_sentences_add(
         s, "calibration.recalibrate: all makes intervals that are too wide narrower, with the "
            "validation rows.");
@@ -264,7 +264,7 @@ static void advise_data(const tt_run_page *p, double worst, int wide, tt_sentenc
 static void put_next(tt_run_page *p, double worst, int wide)
 {
   tt_sentences s;
-  tt_advice_find(p->k, p->d, &s);
+  tt_advice_find(p->k, &s);
   advise_members(p, &s);
   advise_data(p, worst, wide, &s);
   if (s.count == 0)

@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 #include "io/hdf5/h5.h"
 #include "io/model/model_file.h"
-#include "io/results/results.h"
+#include "io/results/results_read.h"
 #include "tests/mpi/io/places.h"
 #include "tests/support/check.h"
 #include "tests/support/made_up.h"

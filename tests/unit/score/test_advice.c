@@ -18,7 +18,6 @@ typedef struct results {
   double level, calibration[COLUMNS], aleatoric[ROWS * COLUMNS];
   double nll[MEMBERS * COLUMNS];
   tt_results k;
-  tt_result_details d;
   tt_sentences found;
 } results;
 
@@ -60,20 +59,18 @@ static void make(results *r)
                       .test.aleatoric = r->aleatoric,
                       .levels = 1,
                       .level = &r->level,
-                      .calibration = r->calibration};
-  r->d = (tt_result_details){.members = MEMBERS,
-                             .columns = COLUMNS,
-                             .status = r->status,
-                             .epochs_done = r->epochs_done,
-                             .test_rows = r->test_rows,
-                             .targets = COLUMNS,
-                             .target = r->target};
-  r->d.member_score[TT_METRIC_nll] = r->nll;
+                      .calibration = r->calibration,
+                      .status = r->status,
+                      .epochs_done = r->epochs_done,
+                      .test_rows = r->test_rows,
+                      .targets = COLUMNS,
+                      .target_name = r->target};
+  r->k.member_score[TT_METRIC_nll] = r->nll;
 }
 
 static int64_t find(results *r)
 {
-  tt_advice_find(&r->k, &r->d, &r->found);
+  tt_advice_find(&r->k, &r->found);
   return r->found.count;
 }
 
@@ -85,9 +82,9 @@ static void check_begins(const char *text, const char *words)
 TT_TEST (test_rows_with_inputs_of_training_rows_are_counted) {
   results r;
   make(&r);
-  r.d.repeated_rows = 9;
+  r.k.repeated_rows = 9;
   TT_CHECK(find(&r), ==, 0);
-  r.d.seen_rows = 3;
+  r.k.seen_rows = 3;
   TT_CHECK(find(&r), ==, 1);
   check_begins(r.found.text[0], "3 validation and test rows have the inputs of a training row: ");
 }
@@ -119,7 +116,7 @@ TT_TEST (recalibration_is_not_recommended_twice) {
     make(&r);
     r.calibration[all] = 0.22;
     r.nll[0] = r.nll[COLUMNS] = NAN;
-    r.d.recalibrated = all;
+    r.k.recalibrated = all;
     TT_CHECK(find(&r), ==, 1);
     TT_CHECK_HAS(r.found.text[0], "calibration.recalibrate found too little in the validation");
   }
@@ -145,7 +142,7 @@ TT_TEST (overfitted_members_are_reported_with_their_losses) {
     }
     r.nll[0] = r.nll[COLUMNS] = row[i].noise ? 1.0 : NAN;
     r.k.loss_train = train;
-    r.d.best_epoch = best;
+    r.k.best_epoch = best;
     TT_CHECK(find(&r), ==, row[i].found);
     if (row[i].found) check_begins(r.found.text[0], "one: the members fit the training rows far ");
   }
