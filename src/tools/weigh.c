@@ -90,8 +90,9 @@ static void take_score(weighing *w, tt_table *t, int64_t row, const double value
   if (!what) return;
   size_t used = strlen(tt_table_place_local(t, row, place, sizeof place - 32));
   snprintf(place + used, sizeof place - used, ": column 'member'");
-  tt_problems_add(wrong, &(tt_problem){.place = place, .number = row, .text = text, .what = what,
-                                       .cure = cure});
+  tt_problems_add(
+      wrong,
+      &(tt_problem){.place = place, .number = row, .text = text, .what = what, .cure = cure});
 }
 
 static tt_err take_scores(weighing *w, tt_table *t, tt_problems *wrong)
@@ -150,10 +151,10 @@ static tt_err read_scores_local(weighing *w)
 static tt_err weigh_ensemble(const weighing *w, const tt_ensemble *own, double *loss,
                              double *weight)
 {
-  const tt_combine_options rule = {
-      .method = w->method == TT_WEIGH_top_k ? TT_COMBINE_top_k : TT_COMBINE_weights,
-      .k = (int64_t)w->value,
-      .temperature = w->value};
+  const tt_combine_options rule = {.method = w->method == TT_WEIGH_top_k ? TT_COMBINE_top_k
+                                                                         : TT_COMBINE_weights,
+                                   .k = (int64_t)w->value,
+                                   .temperature = w->value};
   double best = INFINITY;
   int64_t used = 0;
   for (int64_t i = 0; i < own->members; i++) best = loss[i] < best ? loss[i] : best;
@@ -186,8 +187,9 @@ static tt_err weigh_local(weighing *w)
     loss += m->members;
   }
   if (calibrated)
-    tt_log_root(TT_LOG_INFO, "%s: calibration and intervals are still those of %s, for its member "
-                             "weights; score them with tutti evaluate",
+    tt_log_root(TT_LOG_INFO,
+                "%s: calibration and intervals are still those of %s, for its member "
+                "weights; score them with tutti evaluate",
                 w->o->output, w->o->model);
   return TT_OK;
 }
@@ -209,8 +211,7 @@ static tt_err write_model(tt_comm *c, const weighing *w)
   if (!e) e = TT_ALLOC(shard, part.count);
   e = tt_agree(c, e);
   for (; !e && n < part.count; n++)
-    if (tt_comm_is_root(c))
-      shard[n] = (tt_model_shard){{0, part.at[n].members}, part.at[n].w};
+    if (tt_comm_is_root(c)) shard[n] = (tt_model_shard){{0, part.at[n].members}, part.at[n].w};
   if (!e) e = tt_model_write(c, w->o->output, &w->model, shard, &provenance);
   tt_free(shard);
   tt_trained_parts_free(&part);
