@@ -18,8 +18,8 @@ from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor, nn
 
-from .places import PathLike, find_program
-from .program import run
+from ..places import PathLike, find_program
+from ..program import run
 
 __all__ = ["Model", "Posterior", "module"]
 
@@ -104,7 +104,8 @@ class Model(_Model):
         model.h5, or what `module` returns.
     """
 
-    def __init__(self, model: Union[PathLike, nn.Module], program: Optional[PathLike] = None) -> None:
+    def __init__(self, model: Union[PathLike, nn.Module],
+                 program: Optional[PathLike] = None) -> None:
         super().__init__()
         self.members = model if isinstance(model, nn.Module) else module(model, program)
         self.members.requires_grad_(False)
