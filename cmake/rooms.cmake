@@ -120,8 +120,8 @@ tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan m
            io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/files io/hdf5
-           io/data src/cpu/kernels src/host src/job src/train)
+tutti_room(src/tools USE core/base core/front core/model core/stats core/engine mpi cuda/plan io/files
+           io/hdf5 io/table io/data io/model src/cpu/kernels src/host src/job src/train)
 tutti_room(src/campaign/state USE core/base core/columns core/stats io/files)
 tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats
            io/files io/hdf5 io/data io/model io/results src/predict LINK m)

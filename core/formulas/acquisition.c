@@ -18,6 +18,16 @@ unsigned tt_acquisition_needs(tt_acquisition acquisition)
   }
 }
 
+tt_acquisition_variance tt_acquisition_uses(tt_acquisition acquisition)
+{
+  static const tt_acquisition_variance uses[] = {
+#define X(name, needs, variance, ...) variance,
+      TT_ACQUISITIONS(X)
+#undef X
+  };
+  return uses[acquisition];
+}
+
 int tt_acquisition_supports(tt_acquisition acquisition, tt_output output)
 {
   unsigned needs = tt_acquisition_needs(acquisition);
@@ -50,7 +60,7 @@ double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_predic
 {
   double sign = rule->goal == TT_GOAL_minimize ? -1.0 : 1.0;
   switch (rule->by) {
-#define X(name, needs, formula, meaning)                                                           \
+#define X(name, needs, variance, formula, meaning)                                                 \
   case TT_ACQUISITION_##name: return formula;
     TT_ACQUISITIONS(X)
 #undef X

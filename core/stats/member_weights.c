@@ -170,6 +170,18 @@ static void choose_top_k(int64_t units, int64_t k, double *loss, double *share)
   }
 }
 
+void tt_weights_from_losses(const tt_combine_options *rule, int64_t n, double *loss, double *share)
+{
+  int64_t first = argmin(n, loss);
+  double least = first < 0 ? 0.0 : loss[first];
+  if (rule->method == TT_COMBINE_top_k) {
+    choose_top_k(n, rule->k, loss, share);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    share[i] = first < 0 ? 0.0 : exp(-(loss[i] - least) / rule->temperature);
+}
+
 /* Sum of the sample weights of all labeled cells. */
 static double all_weight(const tt_member_predictions *s)
 {
@@ -187,11 +199,14 @@ static void compute_weights(const tt_combine_options *rule, const tt_member_pred
   losses_with_each_added(s, chosen, 0, loss);
   int64_t first = argmin(units(s), loss);
   if (first < 0) return;
-  if (rule->method == TT_COMBINE_top_k) choose_top_k(units(s), rule->k, loss, share);
-  if (rule->method == TT_COMBINE_greedy) greedy_selection(rule, s, chosen, loss, count, share);
-  if (rule->method != TT_COMBINE_weights) return;
-  for (int64_t i = 0; i < units(s); i++)
-    share[i] = exp(-(loss[i] - loss[first]) * (double)s->model->targets / all / rule->temperature);
+  if (rule->method == TT_COMBINE_greedy) {
+    greedy_selection(rule, s, chosen, loss, count, share);
+    return;
+  }
+  double least = loss[first]; /* then loss is the mean over rows by which a unit is worse */
+  for (int64_t i = 0; i < units(s) && rule->method == TT_COMBINE_weights; i++)
+    loss[i] = (loss[i] - least) * (double)s->model->targets / all;
+  tt_weights_from_losses(rule, units(s), loss, share);
 }
 
 static double loss_of(const tt_member_predictions *s, const double *share)

@@ -23,6 +23,10 @@ typedef struct tt_combine_options {
   double temperature;
 } tt_combine_options;
 
+/* Weights share[n] of n members, or units, from one loss of each: top_k or weights. A loss may be
+ * infinite: weight 0. For top_k the losses are overwritten. Local. */
+void tt_weights_from_losses(const tt_combine_options *rule, int64_t n, double *loss, double *share);
+
 /* Predictions of the members of one ensemble for `cells` pairs of a row and a target, as numbers
  * that can be summed over members. */
 typedef struct tt_member_predictions {

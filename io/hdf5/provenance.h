@@ -24,6 +24,7 @@ typedef struct tt_provenance {
   int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = no training */
   int64_t repeated_rows, seen_rows;       /* as in tt_dataset */
   const char *dependence;                 /* how members depend on each other; NULL: independent */
+  const char *member_weights;             /* how they were set after training; NULL: not at all */
 } tt_provenance;
 
 /* Attributes of /provenance that are texts: field, label for people. */
@@ -44,7 +45,8 @@ typedef struct tt_provenance {
   X(result_hash_xxh3, "hash of the options")                                                       \
   X(model, "model")                                                                                \
   X(model_hash_xxh3, "hash of the model")                                                          \
-  X(member_dependence, "dependence")
+  X(member_dependence, "dependence")                                                               \
+  X(member_weights, "member weights")
 enum {
 #define X(name, ...) TT_ORIGIN_##name,
   TT_ORIGIN_TEXTS(X)

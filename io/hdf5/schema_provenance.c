@@ -19,7 +19,8 @@ static const char *const origin_name[TT_ORIGIN_COUNT] = {TT_ORIGIN_TEXTS(TT_ROW_
  */
 typedef struct provenance_values {
   char title[1024], command[4096], device[256], arithmetic[256], model[TT_PATH_MAX];
-  char commit[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], user[256], job[64];
+  char commit[64], dependence[128], member_weights[512], mpi[512], hdf5[64], date[32], host[256],
+      user[256], job[64];
   char directory[TT_PATH_MAX], run[TT_HASH_TEXT];
   int64_t resolved, original; /* lengths; 0: no such dataset */
   tt_provenance given;        /* only its numbers are used */
@@ -125,6 +126,7 @@ static tt_err collect_provenance_local(tt_provenance *g, char *config[2], proven
   COPY_TEXT(k->device, g->device);
   COPY_TEXT(k->arithmetic, g->arithmetic);
   COPY_TEXT(k->dependence, g->dependence);
+  COPY_TEXT(k->member_weights, g->member_weights);
   COPY_TEXT(k->commit, TUTTI_COMMIT);
   COPY_TEXT(k->job, job);
   find_command(k->command, sizeof k->command);
@@ -185,6 +187,7 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
                {"device", k->device},
                {"arithmetic", k->arithmetic},
                {"member_dependence", k->dependence},
+               {"member_weights", k->member_weights},
                {"model", k->model}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);

@@ -156,9 +156,10 @@ static void print_text(const json_t *all)
                                            {"source", "source"},         {"history", "history"},
                                            {"generation", "generation"}, {"members", "members"},
                                            {"params", "params"},         {"epochs", "epochs"}};
-  static const char *const of_origin[][2] = {{"command", "command"}, {"date_created", "created"},
-                                             {"host", "host"},       {"model", "model"},
-                                             {"device", "device"},   {"slurm_job_id", "job"}};
+  static const char *const of_origin[][2] = {
+      {"command", "command"},       {"date_created", "created"}, {"host", "host"},
+      {"model", "model"},           {"device", "device"},        {"slurm_job_id", "job"},
+      {"member_weights", "weights"}};
   const json_t *datasets = json_object_get(all, "datasets");
   printf("%-12s %s\n", "file", json_string_value(json_object_get(all, "file")));
   print_attrs(all, sizeof of_file / sizeof *of_file, of_file);

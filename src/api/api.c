@@ -2,10 +2,12 @@
 #include "src/api/model.h"
 
 #include "core/base/mem.h"
+#include "core/model/state.h"
 #include "io/hdf5/h5.h"
 #include "io/model/model_file.h"
 #include "src/api/call.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -111,30 +113,57 @@ tt_err tt_model_create(tt_trained_ensembles *all, tutti_model **out)
   return e;
 }
 
-/*   file  NULL: the model is in memory, bytes[size] */
-static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
+/* Weight 0 for the other members of the ensemble of this one. */
+static tt_err use_member(const tt_trained_ensembles *all, int64_t member)
+{
+  int64_t i = 0, k = 0, g = member, members = tt_trained_ensembles_members(all);
+  if (member < 0 || member >= members)
+    return TT_FAIL(USAGE, "member %" PRId64 ": the model has members 0 to %" PRId64, member,
+                   members - 1);
+  for (; g >= all->at[i]->members; i++) g -= all->at[i]->members;
+  const tt_trained_ensemble *m = all->at[i];
+  if (m->status[g] == TT_STATUS_diverged)
+    return TT_FAIL(USAGE, "member %" PRId64 " diverged in training: it cannot predict", member);
+  while (g >= m->ensemble[k].first + m->ensemble[k].members) k++;
+  for (int64_t j = 0; j < m->ensemble[k].members; j++)
+    m->weight[m->ensemble[k].first + j] = m->ensemble[k].first + j == g;
+  return TT_OK;
+}
+
+/*   file    NULL: the model is in memory, bytes[size]
+ *   member  NULL: with the weights of the file */
+static tt_err open_model(const char *file, const void *bytes, int64_t size, const int64_t *member,
+                         tutti_model **out)
 {
   tt_trained_ensembles all = {0};
   model_source source = {file, bytes, size, &all};
   TT_TRY(tt_call_hdf5(read_source, &source));
-  return tt_model_create(&all, out);
+  tt_err e = member ? use_member(&all, *member) : TT_OK;
+  if (e) tt_trained_ensembles_destroy(&all);
+  return e ? e : tt_model_create(&all, out);
 }
 
-static int call_open(const char *file, const void *bytes, int64_t size, tutti_model **out)
+static int call_open(const char *file, const void *bytes, int64_t size, const int64_t *member,
+                     tutti_model **out)
 {
   tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? TT_OK : TT_FAIL(USAGE, "out is NULL: there is no place for the model");
   if (!e && !file && !bytes && size != 0)
     e = TT_FAIL(USAGE, "%s is NULL", size < 0 ? "file" : "bytes");
-  return tt_call_end(caller, e ? e : open_model(file, bytes, size, out));
+  return tt_call_end(caller, e ? e : open_model(file, bytes, size, member, out));
 }
 
-int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, out); }
+int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, NULL, out); }
+
+int tutti_open_member(const char *file, int64_t member, tutti_model **out)
+{
+  return call_open(file, NULL, -1, &member, out);
+}
 
 int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
 {
-  return call_open(NULL, bytes, size > 0 ? size : 0, out);
+  return call_open(NULL, bytes, size > 0 ? size : 0, NULL, out);
 }
 
 void tutti_close(tutti_model **model)

@@ -85,6 +85,12 @@ module tutti
       character(kind=c_char), intent(in) :: file(*)
       type(c_ptr), intent(out) :: model
     end function
+    integer(c_int) function tutti_open_member(file, member, model) bind(c)
+      import
+      character(kind=c_char), intent(in) :: file(*)
+      integer(c_int64_t), value :: member
+      type(c_ptr), intent(out) :: model
+    end function
     subroutine tutti_close(model) bind(c)
       import
       type(c_ptr), intent(inout) :: model
@@ -200,14 +206,22 @@ contains
     end if
   end subroutine
 
-  ! Read model.h5. A model that is open is closed first.
-  subroutine open_model(self, file, stat)
+  ! Read model.h5, for predictions of all members or of one (0, 1, ...: tutti_open_member). A model
+  ! that is open is closed first.
+  subroutine open_model(self, file, stat, member)
     class(tutti_model), intent(inout) :: self
     character(len=*), intent(in) :: file
     integer, intent(out), optional :: stat
+    integer, intent(in), optional :: member
+    integer(c_int) :: code
     call self%close()
     self%file = trim(file)
-    call tutti_finish(tutti_open(self%file//c_null_char, self%handle), '', stat)
+    if (present(member)) then
+      code = tutti_open_member(self%file//c_null_char, int(member, c_int64_t), self%handle)
+    else
+      code = tutti_open(self%file//c_null_char, self%handle)
+    end if
+    call tutti_finish(code, '', stat)
   end subroutine
 
   subroutine close_model(self)

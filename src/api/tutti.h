@@ -100,6 +100,11 @@ typedef struct tutti_model tutti_model;
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
+
+/* The same, but the ensemble that has this member of model.h5 (0, 1, ..., through all ensembles)
+ * predicts with it alone, whatever its weight is; other ensembles are as in the file. For programs
+ * that run with one member each. The model then has no epistemic part and costs one member. */
+TUTTI_API int tutti_open_member(const char *file, int64_t member, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the

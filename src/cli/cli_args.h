@@ -30,7 +30,7 @@ struct tt_cli_args {
   const char *classes, *group;   /* of a table: lists of targets that are classes; a column */
   int member_count, epochs, budget, folds;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
-      *links, *pool, *site, *time, *preset;
+      *links, *pool, *site, *time, *preset, *method, *value, *better;
   int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
@@ -83,6 +83,10 @@ struct tt_cli_args {
   X(FOLDS, "folds", 0, "N", COUNT(folds, 1), "members of a trial (default: that of the preset)")   \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(PAGE, "output", 'o', "DIR", TEXT(output), "directory of report.html (default DIRECTORY)")      \
+  X(WEIGHED, "output", 'o', "FILE", TEXT(output), "model file to write")                           \
+  X(METHOD, "method", 0, "NAME", TEXT(method), "top_k, threshold or boltzmann")                    \
+  X(VALUE, "value", 0, "VALUE", TEXT(value), "the number of the method")                           \
+  X(BETTER, "better", 0, "WHICH", TEXT(better), "lower or higher: which scores are better")        \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
     "file to write (default model.onnx, model.c or model.py)")                                     \
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \

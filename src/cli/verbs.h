@@ -110,6 +110,14 @@ extern tt_comm *tt_world;
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED, TT_CLI_JSON,    \
     TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
+  X("weigh", "MODEL.h5 SCORES.csv", 2, 2, weigh, "weigh members by scores of your own",            \
+    "Write a model whose members have the weights that follow from a score of each member, which " \
+    "another program has found, for example in a simulation with each member. SCORES.csv has the " \
+    "columns member and score. With --value VALUE, the weights of the members of an ensemble are " \
+    "by --method top_k: 1 for the VALUE best ones; threshold: 1 for a score of VALUE or better; "  \
+    "boltzmann: exp(-|score - best score| / VALUE).",                                              \
+    TT_CLI_METHOD, TT_CLI_VALUE, TT_CLI_BETTER, TT_CLI_WEIGHED, TT_CLI_FORCE, TT_CLI_DELIMITER,    \
+    TT_CLI_DECIMAL, TT_CLI_NA, TT_CLI_QUIET)                                                       \
   X("export", "MODEL.h5", 1, 1, export, "write a model for other programs",                        \
     "Write a trained model as a file that other programs run without tutti: inputs in the units "  \
     "of the training data; mean, total, aleatoric and epistemic standard deviation. Choose one "   \

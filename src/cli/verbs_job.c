@@ -13,6 +13,7 @@
 #include "src/tools/doctor.h"
 #include "src/tools/import.h"
 #include "src/tools/plan.h"
+#include "src/tools/weigh.h"
 #include "src/train/trainer.h"
 
 #include <stdio.h>
@@ -137,6 +138,20 @@ tt_err tt_verb_explain(const tt_cli_args *args)
   tt_err e = tt_explain(tt_world, &o);
   tt_config_destroy(&job);
   return e;
+}
+
+tt_err tt_verb_weigh(const tt_cli_args *args)
+{
+  tt_weigh_options o = {.model = args->file[0],
+                        .scores = args->file[1],
+                        .output = args->output,
+                        .method = args->method,
+                        .value = args->value,
+                        .better = args->better,
+                        .force = args->force};
+  TT_TRY(tt_cli_format(args, &o.format));
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_weigh(tt_world, &o);
 }
 
 tt_err tt_verb_export(const tt_cli_args *args)

@@ -16,11 +16,12 @@
 
 static void cohort_free(tt_export_cohort *k)
 {
-  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale, &k->noise,
-              &k->undo, &k->lambda);
+  tt_free_all(&k->member, &k->number, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale,
+              &k->noise, &k->undo, &k->lambda);
 }
 
-static tt_err list_members(const char *file, tt_export_cohort *k)
+/*   before  members of the cohorts before this one */
+static tt_err list_members(const char *file, int64_t before, tt_export_cohort *k)
 {
   const tt_trained_ensemble *m = k->m;
   for (int64_t e = 0; e < m->ensembles; e++) {
@@ -30,6 +31,7 @@ static tt_err list_members(const char *file, tt_export_cohort *k)
     for (int64_t i = own->first; i < own->first + own->members; i++) {
       if (!(m->weight[i] > 0.0)) continue;
       k->member[k->members] = i;
+      k->number[k->members] = before + i;
       k->of[k->members] = e;
       k->share[k->members++] = m->weight[i];
       all += m->weight[i];
@@ -42,10 +44,12 @@ static tt_err list_members(const char *file, tt_export_cohort *k)
   return TT_OK;
 }
 
-static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_export_cohort *k)
+static tt_err cohort_create(const char *file, int64_t before, const tt_trained_ensemble *m,
+                            tt_export_cohort *k)
 {
   *k = (tt_export_cohort){.m = m, .columns = tt_trained_ensemble_columns(m)};
   TT_TRY(TT_ALLOC(k->member, m->members));
+  TT_TRY(TT_ALLOC(k->number, m->members));
   TT_TRY(TT_ALLOC(k->of, m->members));
   TT_TRY(TT_ALLOC(k->share, m->members));
   TT_TRY(TT_ALLOC(k->offset, k->columns));
@@ -64,7 +68,7 @@ static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_e
     k->lambda[c] = s.lambda;
     k->transformed |= s.by != TT_TRANSFORM_identity;
   }
-  return list_members(file, k);
+  return list_members(file, before, k);
 }
 
 /* Append the used members of part p of cohort k, whose used members from *next on are in it or in
@@ -178,7 +182,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
                        .model_hash = hash,
                        .all = all,
                        .labels = &labels};
-  int64_t members = 0;
+  int64_t members = 0, before = 0;
   tt_scaler scaler = {0};
   tt_trained_parts part = {0};
   tt_hash_text(all->hash, hash);
@@ -192,7 +196,8 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
   tt_err e = expand_scaler(&all->at[0]->scaler, &scaler);
   if (!e) e = TT_ALLOC(x.cohort, all->count);
   for (; !e && x.cohorts < all->count; x.cohorts++) {
-    e = cohort_create(file, all->at[x.cohorts], &x.cohort[x.cohorts]);
+    e = cohort_create(file, before, all->at[x.cohorts], &x.cohort[x.cohorts]);
+    before += all->at[x.cohorts]->members;
     members += x.cohort[x.cohorts].members;
   }
   if (!e) e = tt_trained_parts_create(all, &part);

@@ -128,15 +128,20 @@ static void put_head(const tt_export_model *x, const char *name, FILE *file)
     put_comment(file, x->labels->units[c]);
     fputc('\n', file);
   }
-  fprintf(file,
-          " *\n * x has %" PRId64 " values, the results have %" PRId64
-          " each, in the units of the training "
-          "data. Results\n * that are a null pointer are not written. Safe to call from several "
-          "threads. */\n"
-          "#include <math.h>\n\n"
-          "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
-          "    double *epistemic);\n\n",
-          x->columns_in, x->columns, name);
+  fprintf(
+      file,
+      " *\n * x has %" PRId64 " values, the results have %" PRId64
+      " each, in the units of the training "
+      "data. Results\n * that are a null pointer are not written. Safe to call from several "
+      "threads. */\n"
+      "#include <math.h>\n\n"
+      "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
+      "    double *epistemic);\n\n"
+      "/* The same of one member alone, without recalibration: mean and variance of the columns "
+      "of its\n * ensemble. Returns their number; 0: model.h5 has no such member, or it is not "
+      "used. */\n"
+      "int %s_member(int member, const double *x, double *mean, double *variance);\n\n",
+      x->columns_in, x->columns, name, name);
 }
 
 static void put_doubles(FILE *file, const char *name, int64_t i, int64_t n, const double *value)
@@ -416,19 +421,22 @@ static void put_net_inputs(const tt_export_model *x, FILE *file)
 static void put_predict(const tt_export_model *x, const char *name, FILE *file)
 {
   const char *source = x->plain ? "x[i]" : "net_input(i, x)";
-  char value[64];
+  char value[64], inputs[256];
   int transforms = tt_export_uses_transform(x, TT_TRANSFORM_COUNT);
   snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", source,
            transforms ? ")" : "");
+  snprintf(inputs, sizeof inputs,
+           "  double u[%" PRId64 "];\n"
+           "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (%s - x_mean0[i]) / x_scale0[i];\n",
+           x->inputs, x->inputs, value);
   fprintf(file,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
-          "    double *epistemic)\n{\n"
-          "  double u[%" PRId64 "];\n"
-          "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (%s - x_mean0[i]) / x_scale0[i];\n",
-          name, x->inputs, x->inputs, value);
+          "    double *epistemic)\n{\n%s",
+          name, inputs);
   for (int64_t i = 0; i < x->cohorts; i++)
     fprintf(file, "  cohort%" PRId64 "(u, mean, total, aleatoric, epistemic);\n", i);
-  fputs("}\n", file);
+  fputs("}\n\n", file);
+  tt_export_c_member(x, name, inputs, file);
 }
 
 tt_err tt_export_c_local(const tt_export_model *x, FILE *file)

@@ -31,4 +31,8 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *file);
  * recalibration adds to *variance. */
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file);
 
+/* Write int <name>_member(member, x, mean, variance).
+ *   inputs  the lines that compute the normalized inputs u from x */
+void tt_export_c_member(const tt_export_model *x, const char *name, const char *inputs, FILE *file);
+
 #endif

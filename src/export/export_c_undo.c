@@ -83,3 +83,37 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
           "  return all - *variance;\n}\n\n",
           i, i, i, i, i, i, i, i);
 }
+
+static void put_numbers(int64_t i, const tt_export_cohort *k, FILE *file)
+{
+  fprintf(file, "static const int number%" PRId64 "[] = {", i);
+  for (int64_t g = 0; g < k->members; g++) fprintf(file, "%s%" PRId64, g ? ", " : "", k->number[g]);
+  fputs("};\n", file);
+}
+
+void tt_export_c_member(const tt_export_model *x, const char *name, const char *inputs, FILE *file)
+{
+  for (int64_t i = 0; i < x->cohorts; i++) put_numbers(i, &x->cohort[i], file);
+  fprintf(file,
+          "\nint %s_member(int member, const double *x, double *mean, double *variance)\n{\n%s",
+          name, inputs);
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    const tt_export_cohort *k = &x->cohort[i];
+    int64_t width = tt_trained_ensemble_width(k->m);
+    fprintf(file,
+            "  for (int g = 0; g < %" PRId64 "; g++) {\n    if (number%" PRId64
+            "[g] != member) continue;\n"
+            "    predict%" PRId64 "(g, u, mean, variance);\n"
+            "    for (int j = 0; j < %" PRId64 "; j++) {\n"
+            "      int c = ensemble%" PRId64 "[g] * %" PRId64 " + j;\n"
+            "      double scale = scale%" PRId64 "[c];\n"
+            "      mean[j] = mean[j] * scale + offset%" PRId64 "[c];\n"
+            "      variance[j] *= scale * scale;\n",
+            k->members, i, i, width, i, width, i, i);
+    if (k->transformed)
+      fprintf(file,
+              "      transform%" PRId64 "(c, mean[j], variance[j], &mean[j], &variance[j]);\n", i);
+    fprintf(file, "    }\n    return %" PRId64 ";\n  }\n", width);
+  }
+  fputs("  return 0;\n}\n", file);
+}

@@ -13,6 +13,7 @@ typedef struct tt_export_cohort {
   int64_t network, networks; /* the networks of its members: [network, network + networks) */
   int64_t members;           /* U */
   int64_t *member;           /* [U] number in m */
+  int64_t *number;           /* [U] number in model.h5 */
   int64_t *of;               /* [U] its ensemble in m */
   double *share;             /* [U] member weight / sum of the weights of its ensemble */
   int64_t columns;           /* C of this cohort: ensembles * K q */

@@ -182,6 +182,26 @@ def with_categories():
     tutti("train", "-q", write_json("job.yaml", job))
 
 
+def members_of_c(function, x):
+    """The function of one member, by the numbers of model.h5; none for members that are not used."""
+    tutti("predict", "out/model.h5", "rows.h5", "-q", "--force", "--members")
+    with h5py.File("pred.h5") as f, h5py.File("out/model.h5") as model:
+        want = np.stack([f["y_member_mean"], f["y_member_variance"]], 2)  # [members][rows][2][width]
+        used = model["member_weight"][()] > 0
+    got = np.full_like(want, np.nan)
+    pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+    for g, r in np.ndindex(len(used), len(x)):
+        n = function(g, pointer(x[r]), pointer(got[g, r, 0]), pointer(got[g, r, 1]))
+        assert n == (np.isfinite(want[g, r, 0]).sum() if used[g] else 0), (g, n)
+    assert function(len(used), pointer(x[0]), None, None) == function(-1, pointer(x[0]), None, None) == 0
+    got, want = got[used], want[used]
+    size = np.nan_to_num(np.maximum(abs(want[:, :, 0]), np.sqrt(want[:, :, 1]))).max(axis=1, keepdims=True)
+    for p in (0, 1):
+        worst = np.nan_to_num(abs(got[:, :, p] - want[:, :, p]) / size ** (p + 1)).max()
+        print(f"C, members: {worst:.1e} apart")
+        assert worst <= 3e-6, (p, worst)
+
+
 def by_c(cc, x, want):
     tutti("export", "out/model.h5", "--c", "-o", "a-model.c", "-q")
     run(cc, "-std=c17", "-O1", *WARNINGS, "-fPIC", "-shared", "a-model.c", "-o", "./a.so", "-lm")
@@ -191,6 +211,7 @@ def by_c(cc, x, want):
     for r in range(len(x)):
         function(pointer(x[r]), *(pointer(got[name][r]) for name in RESULTS))
     compare("C", got, want)
+    members_of_c(ctypes.CDLL(os.path.abspath("a.so")).a_model_member, x)
     again = np.empty_like(want["total"])
     for r in range(len(x)):
         function(pointer(x[r]), None, pointer(again[r]), None, None)

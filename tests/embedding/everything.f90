@@ -20,6 +20,9 @@ program everything
   call model%predict(x(:, 1), one, stat=stat)
   if (stat /= 64 .or. index(tutti_message(), 'none.h5: this model is closed') == 0) &
     error stop 'a prediction of no model'
+  call model%open(file, stat, member=-1)
+  if (stat /= 64 .or. index(tutti_message(), 'member -1') == 0) error stop 'open of no member'
+  call model%open(file, member=0)
   call model%open(file)
   if (model%inputs() /= 2 .or. model%columns() /= 1 .or. model%members() /= 5) error stop 'sizes'
   if (model%input_name(2) /= 'velocity' .or. model%input_name(3) /= '') error stop 'input_name'

@@ -4,6 +4,7 @@
 #include "src/api/tutti.h"
 #include "tests/support/made_up.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -80,6 +81,37 @@ TT_TEST (memory_is_the_file) {
   TT_CHECK(compute(model, 1, &from_memory), ==, 0);
   TT_CHECK(same(&from_file, &from_memory), ==, 1);
   TT_CHECK(isfinite(from_file.slope[1][5]), ==, 1);
+  tutti_close(&model);
+  tt_free(f.bytes);
+}
+
+/* A member alone has the mean of that member, no spread of members, and slopes of its own. */
+TT_TEST (a_member_alone) {
+  static double every[64 * CELLS], mean[CELLS], epistemic[CELLS], slope[2][MADE_UP_INPUTS * CELLS];
+  tutti_model *model = NULL, *one = NULL;
+  file f = make_model(at("member.h5"));
+  TT_CHECK(tutti_open(at("member.h5"), &model), ==, 0);
+  int64_t members = tutti_members(model), width = tutti_member_columns(model);
+  TT_CHECK(members * ROWS * width <= 64 * CELLS, ==, 1);
+  const tutti_prediction all = {
+      .size = sizeof all, .member_mean = every, .mean_gradient = slope[0]};
+  const tutti_prediction alone = {
+      .size = sizeof alone, .mean = mean, .epistemic = epistemic, .mean_gradient = slope[1]};
+  TT_CHECK(tutti_predict(model, ROWS, x, 1, &all), ==, 0);
+  TT_CHECK(tutti_open_member(at("member.h5"), 2, &one), ==, 0);
+  TT_CHECK(tutti_members(one), ==, members);
+  TT_CHECK(tutti_predict(one, ROWS, x, 1, &alone), ==, 0);
+  for (int64_t r = 0; r < ROWS; r++) {
+    TT_CHECK(fabs(mean[r * COLUMNS] - every[(2 * ROWS + r) * width]), <, 1e-5);
+    TT_CHECK(epistemic[r * COLUMNS], ==, 0.0);
+  }
+  TT_CHECK(memcmp(slope[0], slope[1], sizeof slope[0]) != 0, ==, 1);
+  tutti_close(&one);
+  TT_CHECK(tutti_open_member(at("member.h5"), members, &one), ==, 64);
+  TT_CHECK(tutti_open_member(at("member.h5"), -1, &one), ==, 64);
+  TT_CHECK(tutti_open_member(at("member.h5"), 1, &one), ==, 64);
+  TT_CHECK_HAS(tutti_error(), "member 1 diverged in training");
+  TT_CHECK(one == NULL, ==, 1);
   tutti_close(&model);
   tt_free(f.bytes);
 }

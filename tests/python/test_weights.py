@@ -1,12 +1,14 @@
 """Weights of a trained model as arrays, and trainers that begin with them."""
+import json
 import os
+import subprocess
 import tempfile
 import unittest
 import warnings
 
 import numpy as np
 
-from common import SMALL, numbers
+from common import SMALL, TUTTI, numbers
 import tutti
 
 LAYERS = {**SMALL, "hidden": [6, 6], "recalibrate": "none"}
@@ -87,6 +89,55 @@ class Weights(unittest.TestCase):
         every = model.predict(self.x, members=True).member_mean[a["member_index"]]
         with tutti.Trainer.from_model(model) as trainer, trainer.model() as made:
             np.testing.assert_array_equal(made.predict(self.x, members=True).member_mean, every)
+
+    def weigh(self, model, rows, method, value, better):
+        """tutti weigh: its exit code and message, and the model."""
+        with tempfile.TemporaryDirectory() as folder:
+            file, table, best = (os.path.join(folder, name) for name in ("m.h5", "s.csv", "best.h5"))
+            with open(file, "wb") as f:
+                f.write(model)
+            with open(table, "w") as f:
+                f.write("score,note,member\n" + "".join(f"{s},a,{m}\n" for m, s in rows))
+            done = subprocess.run([TUTTI, "weigh", file, table, "-o", best, "--method", method, "--value",
+                                   str(value), "--better", better], capture_output=True, text=True)
+            if done.returncode:
+                return done.returncode, done.stderr, None
+            info = subprocess.run([TUTTI, "info", "--json", best], capture_output=True, text=True)
+            return 0, json.loads(info.stdout)["provenance"]["member_weights"], tutti.Model(best).predict(
+                self.x, members=True)
+
+    def test_scores_of_a_simulation_are_weights(self):
+        model = self.fit(self.x, self.y, members=None, recalibrate="none", ensembles=[
+            {"name": "a", "members": 4, "targets": ["y0"]}, {"name": "b", "members": 3, "targets": ["y1"]}])
+        score = np.array([3, 0.5, 2, 1, 7, np.inf, 6])
+        for better in ("lower", "higher"):
+            s = score if better == "lower" else -score
+            for method, value in (("top_k", 2), ("threshold", s[2]), ("boltzmann", 1.5)):
+                with self.subTest(f"{method}, {better}"):
+                    if method == "threshold":
+                        s = np.where(np.arange(7) == 6, s[2], s)
+                    code, how, p = self.weigh(model._bytes, list(enumerate(s))[::-1], method, value, better)
+                    self.assertEqual(code, 0, how)
+                    self.assertIn(f"{method}, value {value}, {better} is better", how)
+                    for e, own in enumerate((slice(0, 4), slice(4, 7))):
+                        loss = abs(s[own])
+                        w = {"top_k": 1.0 * (loss <= np.sort(loss)[1]), "threshold": 1.0 * (loss <= 2),
+                             "boltzmann": np.exp(-(loss - loss.min()) / 1.5)}[method]
+                        mean = p.member_mean[own].reshape(len(w), len(self.x), -1)[:, :, 0]
+                        np.testing.assert_allclose(p.mean[:, e], w @ mean / w.sum(), rtol=1e-6, atol=1e-6)
+        good = list(enumerate([1] * 7))
+        for rows, method, code, message in (
+                (good[:6] + [(9, 1)], "top_k", 65, "s.csv:8: column 'member': '9' is no member"),
+                (good[:6] + [(2, 1)], "top_k", 65, "s.csv:8: column 'member': '2' is a member that has a row"),
+                (good[:6] + [(6, "nan")], "top_k", 65, "s.csv:8: column 'member': '6' is a member without"),
+                (good[:6] + [(6, "-inf")], "boltzmann", 65, "'6' is a member infinitely good"),
+                (good[:5], "top_k", 65, "no score of members 5, 6"),
+                ([(m, 5) for m, _ in good], "threshold", 65, "no member of ensemble 'a' would be used"),
+                (good, "greedy", 64, "'greedy' is not top_k, threshold or boltzmann")):
+            with self.subTest(message):
+                got = self.weigh(model._bytes, rows, method, 2, "lower")
+                self.assertEqual(got[0], code, got[1])
+                self.assertIn(message, got[1])
 
     def test_a_model_of_arrays_is_the_model(self):
         """Of all arrays, and of those alone that a network of any origin has."""

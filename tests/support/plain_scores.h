@@ -131,6 +131,12 @@ static inline double plain_score(const char *name, const plain *o)
   if (!strcmp(name, "expected_improvement")) return plain_improvement(o);
   if (!strcmp(name, "confidence_bound"))
     return (o->minimize ? -1.0 : 1.0) * plain_mean(o, o->mean) + o->kappa * plain_total(o);
+  if (!strcmp(name, "epistemic_improvement") || !strcmp(name, "epistemic_bound")) {
+    double none[64] = {0}; /* members without noise */
+    plain quiet = *o;
+    quiet.variance = none;
+    return plain_score(strstr(name, "bound") ? "confidence_bound" : "expected_improvement", &quiet);
+  }
   fprintf(stderr, "score %s has no plain formula yet\n", name);
   fail();
   return NAN;

@@ -118,6 +118,8 @@ START = {
 }
 # (page, start of a command) -> commands before this one: what the text before it describes.
 BEFORE = {
+    ("docs/uncertainty.md", "tutti weigh"): TRAINED + """
+        printf '%s\\n' member,score 0,0.3 1,0.2 2,0.25 3,0.4 4,0.3 5,inf >scores.csv""",
     ("docs/oracle.md", "tutti campaign label"): """
         rm -r campaign
         tutti campaign run campaign.yaml --set label.mode=files --set label.max_wait=0s || test $? = 75

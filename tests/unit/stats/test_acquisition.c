@@ -116,6 +116,31 @@ TT_TEST (disagreement_is_zero_where_members_agree) {
     }
 }
 
+/* More noise in the labels: of numbers, larger variances of all members; of classes, on which the
+ * members agree, blunter probabilities. */
+TT_TEST (noise_changes_no_epistemic_score) {
+  for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
+    for (int classes = 0; classes <= CLASSES && kind != TT_ACQUISITION_random; classes += CLASSES) {
+      double before = 0.0;
+      voices v = {.rule.goal = TT_GOAL_maximize};
+      if (!fits(kind, classes)) continue;
+      speak(&v, 5, MEMBERS, classes);
+      for (int noisy = 0; noisy < 2; noisy++) {
+        for (int i = 0; i < MEMBERS; i++) v.variance[i] += 0.7 * noisy;
+        for (int i = 0; i < MEMBERS * classes; i++)
+          v.p[i] = (i % classes ? 0.05 : 1.0 - 0.05 * (classes - 1)) * (1 - 0.5 * noisy) +
+                   0.5 * noisy / classes;
+        mix(&v, MEMBERS, classes);
+        if (!noisy) before = score(&v, (tt_acquisition)kind);
+      }
+      double change = fabs(score(&v, (tt_acquisition)kind) - before);
+      if (tt_acquisition_uses((tt_acquisition)kind) == TT_VARIANCE_total)
+        TT_CHECK(change, >, 0.01);
+      else
+        TT_CHECK(change, <, 1e-12);
+    }
+}
+
 TT_TEST (classes_have_their_closed_forms) {
   const double ln2 = 0.6931471805599453;
   voices certain = {.w = {1.0, 1.0}, .p = {1.0, 0.0, 0.0, 1.0}};
