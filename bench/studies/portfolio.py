@@ -9,8 +9,7 @@ Sets, splits, the five members and the one thread are those of recipes.py; a few
 target depends on short lengths in one column. `train` keeps the predictions of every member for the
 validation and the test rows in CACHE/recipe-set-split.npz (auto: of the ensemble). 
 Recipes may be what no job can say yet: `trend` subtracts a ridge of the target on the inputs,
-`encode` adds columns (ple: piecewise linear; fine: 48 bins, beside the inputs; fourier: cosines and
-sines of random directions).
+`encode: fourier` adds cosines and sines of random directions.
 
 `choose` adds, one after the other, the recipe that makes the geometric mean over the sets of (test
 error / error of the default recipe) lowest. The recipes, each the mean of its members, are weighted
@@ -33,6 +32,7 @@ import recipes
 from recipes import FLOOR, splits, uniform
 
 ROWS = 2000  # at most, for training
+PLE = {"front": ["ple 48"]}
 DECAY = {"optimizer": "adamw", "weight_decay": 0.1}
 RECIPES = {
     "default": {},
@@ -43,9 +43,11 @@ RECIPES = {
     "trend": {"trend": True},
     "linear": {"hidden": [], "learning_rate": 1e-2},
     "relu": {"activation": "relu", "hidden": [128, 128]},
-    "ple": {"encode": "ple"},
-    "fine": {"encode": "fine"},
-    "fine-residual": {"encode": "fine", "residual": True},
+    "ple": PLE,
+    "ple-16": {"front": ["ple 16"]},
+    "ple-residual": {**PLE, "residual": True},
+    "ple-decay": {**PLE, **DECAY},
+    "ple-decay-residual": {**PLE, **DECAY, "residual": True},
     "fourier": {"encode": "fourier"},
     "decay-small-batch": {**DECAY, "batch_size": 8},
     "gelu": {"activation": "gelu"},
@@ -63,7 +65,7 @@ RECIPES = {
     "auto": {"auto": True},
     "auto-folds": {"auto": True, "resample": "kfold"},
 }
-MODEL = ("hidden", "activation", "init", "residual", "layer_norm")
+MODEL = ("hidden", "activation", "init", "residual", "layer_norm", "front")
 
 
 def sites(r, rows):
@@ -91,19 +93,6 @@ SETS = {**{n: recipes.SETS[n] for n in (
 
 def epochs(rows, classes, times):
     return int(np.clip(640000 // rows, 100, 2000) if not classes else 100) * times
-
-
-def piecewise(x, train, bins=16):
-    columns = []
-    for j in range(x.shape[1]):
-        edge = np.unique(np.quantile(x[train, j], np.linspace(0, 1, bins + 1)))
-        for low, high in zip(edge[:-1], edge[1:]):
-            columns.append(np.clip((x[:, j] - low) / (high - low), 0, 1))
-    return np.stack(columns, 1)
-
-
-def fine(x, train):
-    return np.hstack([x, piecewise(x, train, 48)])
 
 
 def fourier(x, train, count=48):
@@ -147,7 +136,7 @@ def write(folder, name, split, recipe):
     part = recipes.parts(len(x), split, ROWS)
     rows = np.flatnonzero(part == 0)
     trend = ridge(x, y, rows) if recipe.get("trend") else np.zeros(len(x))
-    encode = {"ple": piecewise, "fine": fine, "fourier": fourier}.get(recipe.get("encode"))
+    encode = {"fourier": fourier}.get(recipe.get("encode"))
     with h5py.File(folder / "data.h5", "w") as f:
         f["x"] = np.hstack([x, encode(x, rows)]) if encode else x
         f["y"] = (y - trend)[:, None]

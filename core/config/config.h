@@ -107,14 +107,16 @@ const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capa
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
  * the first fault, of those of row `first` and later. Owner: the caller, tt_front_destroy.
+ *   inputs  their number, for a front that takes columns; 1: not known
  * Local. */
-static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t first, tt_front *out,
-                                       tt_front_fault *fault)
+static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t inputs, int64_t first,
+                                       tt_front *out, tt_front_fault *fault)
 {
   const tt_int_list *size = own->model_image.count ? &own->model_image : &own->model_profile;
+  const int64_t columns[2] = {inputs, 1};
   tt_front_shape shape;
-  shape.dims = (int)size->count - 1;
-  shape.size = size->value;
+  shape.dims = size->count ? (int)size->count - 1 : 1;
+  shape.size = size->count ? size->value : columns;
   shape.rows = own->model_front.count;
   shape.row = (const char *const *)own->model_front.value;
   shape.activation = (tt_activation)own->model_activation;
@@ -123,10 +125,18 @@ static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t fi
   return !shape.rows || tt_front_lay_out(&shape, out, fault);
 }
 
-static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
+static inline int tt_config_front(const tt_ensemble_config *own, int64_t inputs, tt_front *out,
                                   tt_front_fault *fault)
 {
-  return tt_config_front_from(own, 0, out, fault);
+  return tt_config_front_from(own, inputs, 0, out, fault);
+}
+
+/* 1 if the inputs have the shape that the front needs: of an image or a profile, or none. */
+static inline int tt_config_has_front_shape(const tt_ensemble_config *own)
+{
+  return own->model_image.count == 3 || own->model_profile.count == 2 ||
+         tt_front_takes_columns(own->model_front.count,
+                                (const char *const *)own->model_front.value);
 }
 
 /* Number of ensembles of the job file. */

@@ -243,7 +243,7 @@ static int check_input_shape(const rules *c)
   else if (profile->count && profile->count != 2)
     report_error(c, AT(model_profile), ": %" PRId64 " numbers; write [channels, length]",
                  profile->count);
-  else if (front && !image->count && !profile->count)
+  else if (front && !tt_config_has_front_shape(c->own))
     report_error(c, AT(model_front),
                  " needs model.image: [channels, height, width] or "
                  "model.profile: [channels, length]");
@@ -268,7 +268,7 @@ static void check_front(const rules *c)
   tt_front front;
   tt_front_fault fault = {.row = -1};
   if (!check_input_shape(c)) return;
-  while (!tt_config_front_from(c->own, fault.row + 1, &front, &fault) && fault.row >= 0)
+  while (!tt_config_front_from(c->own, 1, fault.row + 1, &front, &fault) && fault.row >= 0)
     report_row(c, &fault);
   tt_front_destroy(&front);
   if (fault.row < 0 && *fault.why)
@@ -287,7 +287,7 @@ static double dropped_units(const rules *c)
   tt_front_fault fault;
   double units = 0.0;
   for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
-  if (!check_input_shape(c) || !tt_config_front(c->own, &front, &fault)) return units;
+  if (!check_input_shape(c) || !tt_config_front(c->own, 1, &front, &fault)) return units;
   for (int l = 0; l < front.layers; l++)
     if (front.layer[l].kind == TT_FRONT_dropout) units += (double)front.layer[l].channels;
   tt_front_destroy(&front);

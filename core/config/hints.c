@@ -68,7 +68,7 @@ static const hint values[] = {
 };
 
 static const hint rows[] = {
-    {" relu leaky_relu tanh sigmoid silu gelu softplus elu sine activation identity ",
+    {" relu leaky_relu tanh sigmoid silu gelu softplus elu sine hardtanh activation identity ",
      "model.activation is applied after each conv; leave this row out"},
     {" avg_pool avgpool avg_pool2d mean_pool ", "write pool mean SIZE"},
     {" adaptive_avg_pool gap global_avg_pool ", "write global_mean"},

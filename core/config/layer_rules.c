@@ -22,9 +22,8 @@ static int64_t count_layers(const tt_config_reader *r, int64_t k)
                              TT_ENSEMBLE_OPTION_model_front, TT_ENSEMBLE_OPTION_model_hidden};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (location_of(r, k, rows[i])->bad) return -1;
-  if (own->model_front.count && own->model_image.count != 3 && own->model_profile.count != 2)
-    return -1;
-  if (!tt_config_front(own, &front, &fault)) return -1;
+  if (own->model_front.count && !tt_config_has_front_shape(own)) return -1;
+  if (!tt_config_front(own, 1, &front, &fault)) return -1;
   int64_t layers = front.layers + own->model_hidden.count + 1;
   tt_front_destroy(&front);
   return layers;

@@ -187,7 +187,9 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
     "Hendrycks & Gimpel 2016")                                                                     \
   X(softplus, tt_softplus(x), tt_sigmoid(x), 1, "Dugas et al. 2001")                               \
   X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, 0, "Clevert et al. 2016")      \
-  X(sine, tt_sinf(x), tt_cosf(x), 1, "Sitzmann et al. 2020")
+  X(sine, tt_sinf(x), tt_cosf(x), 1, "Sitzmann et al. 2020")                                       \
+  X(hardtanh, x<-1.0f ? -1.0f : x> 1.0f ? 1.0f : x, (y > -1.0f) & (y < 1.0f) ? 1.0f : 0.0f, 0,     \
+    "Collobert 2004")
 
 typedef enum tt_activation {
 #define X(name, f, df, ...) TT_ACT_##name,

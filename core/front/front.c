@@ -1,7 +1,9 @@
 /* front.c — the layers of a front: sizes, parameters, taps; see front.h. */
 #include "core/front/front.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
+#include <math.h>
 #include <string.h>
 
 int64_t tt_front_positions_in(const tt_front_layer *l) { return (int64_t)l->in[0] * l->in[1]; }
@@ -38,6 +40,28 @@ int64_t tt_front_all_running(const tt_front *f)
   int64_t count = 0;
   for (int l = 0; l < f->layers; l++) count += tt_front_running(&f->layer[l]);
   return count;
+}
+
+/* Output number o of the layer is -1 below `low` and 1 above `high`, linear between. Bins that
+ * single precision cannot tell from their place are left out. */
+static void set_piece(const tt_front_layer *l, int64_t o, double low, double high, float *w)
+{
+  double width = high - low, size = fmax(fabs(low), fabs(high));
+  int kept = width > 1e-3 * size;
+  w[l->weight + o] = kept ? (float)(2.0 / width) : 0.0f;
+  w[l->bias + o] = kept ? (float)(-(low + high) / width) : 0.0f;
+}
+
+void tt_front_set_pieces(const tt_front_layer *l, int64_t channel, int64_t n, const double *value,
+                         float *w)
+{
+  int64_t each = l->channels / l->in_channels, bins = each - 1, first = channel * each;
+  double low = tt_sorted_quantile(n, value, 0.0), high = tt_sorted_quantile(n, value, 1.0);
+  set_piece(l, first, low, high, w);
+  for (int64_t b = 1; b <= bins; b++, low = high) {
+    high = tt_sorted_quantile(n, value, (double)b / (double)bins);
+    set_piece(l, first + b, low, high, w);
+  }
 }
 
 int tt_front_can_cut(const tt_front *f, int layer)

@@ -69,7 +69,11 @@ typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_fr
     "K residual blocks of two 3 x 3 convolutions with batch_norm (He et al. 2016)")                \
   X(bottleneck, "bottleneck", 2, TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(times),                   \
     "bottleneck WIDTH CHANNELS [stride N] [times K]",                                              \
-    "K residual blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions with batch_norm (He et al. 2016)")
+    "K residual blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions with batch_norm (He et al. 2016)")   \
+  X(ple, "ple", 1, 0, "ple BINS",                                                                  \
+    "piecewise linear encoding of each input: the input, clamped to the range of the training "    \
+    "rows, and its part in each of BINS bins between their quantiles, from -1 to 1 "               \
+    "(Gorishniy et al. 2022)")
 
 typedef enum tt_front_kind {
 #define X(name, ...) TT_FRONT_##name,
@@ -80,7 +84,7 @@ typedef enum tt_front_kind {
 
 /* One layer. Pairs are height, width. */
 typedef struct tt_front_layer {
-  tt_front_kind kind; /* no residual, basic or bottleneck: rows of these become other layers */
+  tt_front_kind kind; /* no residual, basic, bottleneck or ple: these become other layers */
   tt_pooling pool;    /* of pool and global_mean */
   tt_activation activation;
   int32_t in_channels, in[2], channels, out[2];
@@ -95,6 +99,8 @@ typedef struct tt_front_layer {
   int8_t activates_sum; /* 1: the activation comes after the addition; 0: before it */
   int8_t projects;     /* 1: a layer of the projection of a residual. These layers follow the layers
                            of the rows of the residual */
+  int8_t encodes;      /* 1: a conv that row `ple` became; its weights follow from the training rows
+                   * (tt_front_set_pieces), and a file does not say it */
   int8_t begins_block; /* 1: no residual begins before this layer and ends with it or behind it */
   float rate;          /* factor on the learning rate (tt_model_set_rates) */
 } tt_front_layer;
@@ -136,6 +142,15 @@ typedef struct tt_front_fault {
  * has no layers. Behind a row whose result has no known shape only the words are checked. Owner:
  * the caller, tt_front_destroy. Local. */
 int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault);
+
+/* Whether the rows begin with one for inputs that are neither image nor profile. */
+int tt_front_takes_columns(int64_t rows, const char *const *row);
+
+/* Weights w[P] of the outputs of input `channel` of a layer that encodes.
+ *   value  [n] normalized values of the training rows, ascending; n may be 0
+ * A bin without width, which equal values leave, gives 0. */
+void tt_front_set_pieces(const tt_front_layer *l, int64_t channel, int64_t n, const double *value,
+                         float *w);
 
 /* Positions of a channel, and values, before and after a layer. */
 int64_t tt_front_positions_in(const tt_front_layer *l);

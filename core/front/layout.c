@@ -315,6 +315,26 @@ static int take_blocks(const tt_front_row *row, layout *o)
   return 1;
 }
 
+/* One convolution, with a group for each input. */
+static int take_encoding(const tt_front_row *row, layout *o)
+{
+  const tt_front *f = o->f;
+  if (o->number || f->size[0] * f->size[1] > 1)
+    return tt_front_reject(o->fault, o->number,
+                           "is the first row of a front, for inputs without model.image and "
+                           "model.profile");
+  double outputs = (double)f->channels * (1.0 + row->number[0]);
+  if (outputs > (double)TT_FRONT_MOST)
+    return tt_front_reject(o->fault, o->number, "%.0f values; at most %d are possible", outputs,
+                           TT_FRONT_MOST);
+  tt_front_row conv = tt_front_plain_row(TT_FRONT_conv, (int32_t)outputs, 1);
+  conv.option[TT_FRONT_OPTION_groups] = f->channels;
+  conv.option[TT_FRONT_OPTION_activation] = TT_ACT_hardtanh;
+  if (!take_row(&conv, o)) return 0;
+  f->layer[0].encodes = 1;
+  return 1;
+}
+
 /* Row number o->number of the job file. */
 static int take_text(const char *text, layout *o)
 {
@@ -328,7 +348,7 @@ static int take_text(const char *text, layout *o)
   if (row.kind == TT_FRONT_residual && row.number[0] > behind)
     return tt_front_reject(o->fault, o->number, "only %" PRId64 " rows follow", behind);
   if (row.kind == TT_FRONT_basic || row.kind == TT_FRONT_bottleneck) return take_blocks(&row, o);
-  return take_row(&row, o);
+  return row.kind == TT_FRONT_ple ? take_encoding(&row, o) : take_row(&row, o);
 }
 
 /* Mark the layers before which the front may be cut: those that follow use no older result. */

@@ -62,6 +62,12 @@ static int find_kind(const char **cursor)
   return -1;
 }
 
+int tt_front_takes_columns(int64_t rows, const char *const *row)
+{
+  const char *text = rows ? row[0] + strspn(row[0], " ") : "";
+  return find_kind(&text) == TT_FRONT_ple;
+}
+
 static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
 {
   char list[TT_FRONT_REASON / 2] = "", word[TT_FRONT_TEXT];

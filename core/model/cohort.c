@@ -2,10 +2,12 @@
 #include "core/model/cohort.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "core/model/row_split.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -210,6 +212,29 @@ static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
   }
 }
 
+/* The normalized values of input i in the training rows, ascending. Returns their number. */
+static int64_t sort_input(const tt_dataset *d, int64_t i, double *value)
+{
+  int64_t n = 0;
+  for (int64_t r = 0; r < d->rows; r++)
+    if (!d->split || d->split[r] == TT_TRAIN) value[n++] = (double)d->x[r * d->inputs + i];
+  qsort(value, (size_t)n, sizeof *value, tt_compare_f64);
+  return n;
+}
+
+tt_err tt_cohort_set_encoding(const tt_dataset *d, tt_cohort *c)
+{
+  const tt_front *f = &c->model.front;
+  double *value = NULL;
+  if (!f->layers || !f->layer[0].encodes || !d || !d->x) return TT_OK;
+  TT_TRY(TT_ALLOC(c->encoding, tt_front_layer_params(&f->layer[0])));
+  TT_TRY(TT_ALLOC(value, d->rows));
+  for (int64_t i = 0; i < d->inputs; i++)
+    tt_front_set_pieces(&f->layer[0], i, sort_input(d, i, value), value, c->encoding);
+  tt_free(value);
+  return TT_OK;
+}
+
 void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w)
 {
   const tt_model *model = &c->model;
@@ -226,6 +251,8 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
+  if (c->encoding)
+    memcpy(w, c->encoding, (size_t)tt_model_layer_params(model, 0).count * sizeof *w);
   if (c->initial) memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }

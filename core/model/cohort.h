@@ -66,6 +66,7 @@ typedef struct tt_cohort {
   int32_t *column_of;     /* [inputs] column of each input; NULL: each column is one input */
   const float **initial;  /* [G] or NULL: weights of trained members, borrowed */
   int64_t initial_params; /* so many first parameters begin with them, the others randomly */
+  float *encoding;        /* initial parameters of the layer that encodes, owned; or NULL */
 } tt_cohort;
 
 /* The cohorts of a job. Members are numbered one cohort after the other. */
@@ -90,6 +91,10 @@ typedef struct tt_cohorts {
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out);
 void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */
+
+/* Set c->encoding from the training rows of `d`, if a layer encodes and the rows were read.
+ * Errors: MEM. */
+tt_err tt_cohort_set_encoding(const tt_dataset *d, tt_cohort *c);
 
 /* Members of all cohorts together. */
 int64_t tt_cohorts_members(const tt_cohorts *all);

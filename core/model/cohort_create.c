@@ -287,7 +287,7 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   int levels = tt_output_forecast((tt_output)own->model_output) == TT_FORECAST_quantiles;
   tt_front_fault fault;
-  if (!tt_config_front(own, &m->front, &fault))
+  if (!tt_config_front(own, k->inputs, &m->front, &fault))
     return TT_FAIL(CONFIG, "ensemble %s: model.front: %s", own->name, fault.why);
   tt_front front = m->front; /* of the cohort, whatever comes next */
   tt_model_shape shape = {.inputs = k->inputs,
@@ -415,6 +415,7 @@ static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
   c->joined = cfg->ensemble[first].network > 0;
   TT_TRY(set_options(k, first, c));
   TT_TRY(set_columns(k, c));
+  TT_TRY(tt_cohort_set_encoding(k->data, c));
   TT_TRY(TT_ALLOC(c->ensemble, ensembles));
   TT_TRY(TT_ALLOC(c->member, members));
   c->ensembles = ensembles;
@@ -487,5 +488,5 @@ void tt_cohort_destroy(tt_cohort **c)
     tt_free((*c)->ensemble[i].column);
   }
   tt_front_destroy(&(*c)->model.front);
-  tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->column_of, &(*c)->initial, c);
+  tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->column_of, &(*c)->initial, &(*c)->encoding, c);
 }

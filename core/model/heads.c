@@ -35,6 +35,7 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->ensemble = NULL;
   expanded->member = NULL;
   expanded->initial = NULL;
+  expanded->encoding = NULL;
   expanded->column_of = NULL;
   e = tt_front_own(&expanded->model.front);
   if (!e) e = TT_ALLOC(expanded->ensemble, c->ensembles);

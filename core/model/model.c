@@ -124,7 +124,8 @@ tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_
                    " factors, but the network has %d layers; write one for each",
                    count, all);
   for (int l = 0; l < all; l++) {
-    float factor = l < freeze ? 0.0f : count ? (float)rate[l] : 1.0f;
+    int given = l < m->front.layers && m->front.layer[l].encodes;
+    float factor = l < freeze ? 0.0f : count ? (float)rate[l] : given ? 0.0f : 1.0f;
     *rate_of(m, l) = factor;
     trained |= factor > 0.0f && tt_model_layer_params(m, l).count > 0;
     plain &= factor == 1.0f;

@@ -68,7 +68,7 @@ void tt_model_copy_head(const tt_model *m, int64_t h, const float *w, float *out
 int tt_model_all_layers(const tt_model *m);
 
 /* Set the factors on the learning rate: 0 for the first `freeze` layers.
- *   rate  [count] one factor for each layer; count 0: 1 for all
+ *   rate  [count] one factor for each layer; count 0: 1 for all but a layer that encodes
  * The layers of the front are changed too. Local. Errors: CONFIG (other number of layers; no layer
  * is left to train). */
 tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_model *m);

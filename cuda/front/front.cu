@@ -21,7 +21,7 @@ static const struct {
              {tt_front_batch_norm_forward, tt_front_batch_norm_backward}};
 static_assert(TT_FRONT_conv == 0 && TT_FRONT_group_norm == 1 && TT_FRONT_pool == 2 &&
                   TT_FRONT_global_mean == 3 && TT_FRONT_dropout == 4 && TT_FRONT_batch_norm == 5 &&
-                  TT_FRONT_residual == 6 && TT_FRONT_KIND_COUNT == 9,
+                  TT_FRONT_residual == 6 && TT_FRONT_KIND_COUNT == 10,
               "kinds has this order");
 
 static const tt_front_layer *layer_of(const tt_cuda_front_pass *p, int l)

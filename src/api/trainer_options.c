@@ -18,6 +18,8 @@
     "calibration needs validation rows, which a trainer does not have")                            \
   X(strcmp(t->cfg->data_missing, "error") != 0 || strcmp(t->cfg->data_categories, "none") != 0,    \
     "data.missing and data.categories need a data set: give amounts, all of them")                 \
+  X(c->model.front.layers && c->model.front.layer[0].encodes,                                      \
+    "model.front: ple needs the training rows of a data set")                                      \
   X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights")                    \
   X(t->cfg->run_stages > 1, "run.stages: a trainer is for one process")                            \
   X(t->cfg->campaign, "a trainer has no campaign: the program asks and tells")                     \

@@ -47,6 +47,9 @@ static tt_err activate(tt_onnx *g, const tt_export_model *x, tt_activation a, va
   case TT_ACT_silu: *v = op2(g, "Mul", z, op1(g, "Sigmoid", z)); return TT_OK;
   case TT_ACT_gelu: *v = op2(g, "Mul", z, normal_cdf(g, z)); return TT_OK;
   case TT_ACT_sine: *v = op1(g, "Sin", z); return TT_OK;
+  case TT_ACT_hardtanh:
+    *v = op2(g, "Max", op2(g, "Min", z, scalar(g, 1.0)), scalar(g, -1.0));
+    return TT_OK;
   case TT_ACT_softplus: *v = softplus(g, z); return TT_OK;
   case TT_ACT_elu: *v = elu(g, z); return TT_OK;
   default: return TT_EXPORT_REFUSE(x, "ONNX", "activation", tt_choice_activation[a]);

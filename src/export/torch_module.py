@@ -23,7 +23,7 @@ from torch.nn import functional as F
 LAYER_NORM_EPSILON = 1e-5
 ACTIVATION = {"identity": lambda z: z, "relu": F.relu, "leaky_relu": F.leaky_relu, "elu": F.elu,
               "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu,
-              "softplus": F.softplus, "sine": torch.sin}
+              "softplus": F.softplus, "sine": torch.sin, "hardtanh": F.hardtanh}
 
 
 def yeo_johnson(v, p):

@@ -111,9 +111,9 @@ def train():
               {"profile": [1, 4], "front": ["basic 4 stride 2 times 2", "residual 2 project", "conv 6 3 stride 2",
                                             "group_norm 1"]},
               {"image": [1, 2, 2], "front": ["batch_norm", "pool mean 2 stride 1 pad 1", "bottleneck 2 8", "residual 1 project activate",
-                                             "conv 4 3 stride 2", "group_norm 2"]}]
+                                             "conv 4 3 stride 2", "group_norm 2"]}, {"front": ["ple 6"]}]
     for i, front in enumerate(fronts):
-        activation = ["silu", "relu", "elu", "tanh", "relu", "silu"][i]
+        activation = ["silu", "relu", "elu", "tanh", "relu", "silu", "silu"][i]
         rows.append({"name": f"f{i}", "members": 3, "targets": ["y0", "y1"], "train": {"dropout": 0.1},
                      "model": {**front, "hidden": [5] * (i != 2), "activation": activation}})
     rows.append({"name": "mixed", "targets": ["t_e", "skew", "y0"], "train": {"loss": "gaussian_nll"}, "networks": [
@@ -176,7 +176,7 @@ def with_categories():
                 f["x"][2, 1] = 99
     job = {"data": {"file": "d.h5", "categories": {"b": "zeros"}, "normalize": {"length */ evil": "log"},
                     "missing": {"c": "indicator", "d": "median"}},
-           "model": {"hidden": [5]}, "train": {"loss": "gaussian_nll", "epochs": 4},
+           "model": {"hidden": [5], "front": ["ple 3"]}, "train": {"loss": "gaussian_nll", "epochs": 4},
            "ensembles": [{"name": "e", "members": 2, "target": "y0"}],
            "run": {"device": "cpu", "threads": 1}}
     tutti("train", "-q", write_json("job.yaml", job))

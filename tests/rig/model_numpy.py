@@ -25,7 +25,8 @@ sigmoid = lambda z: 1 / (1 + np.exp(-z))
 ACTIVATION = {"identity": lambda z: z, "relu": lambda z: np.maximum(z, 0), "tanh": np.tanh,
               "leaky_relu": lambda z: np.maximum(z, 0.01 * z), "sigmoid": sigmoid, "softplus": softplus,
               "silu": lambda z: z * sigmoid(z), "gelu": lambda z: z * (1 + erf(z / 2 ** 0.5)) / 2,
-              "elu": lambda z: np.where(z < 0, np.expm1(np.minimum(z, 0)), z), "sine": np.sin}
+              "elu": lambda z: np.where(z < 0, np.expm1(np.minimum(z, 0)), z), "sine": np.sin,
+              "hardtanh": lambda z: np.clip(z, -1, 1)}
 
 
 def yeo_johnson(v, p):                          # p in [0, 2]; the limit of power 0 is the logarithm

@@ -26,6 +26,7 @@ static inline double ref_activation(tt_activation a, double x)
   case TT_ACT_softplus: return ref_softplus(x);
   case TT_ACT_elu: return x > 0.0 ? x : expm1(x);
   case TT_ACT_sine: return sin(x);
+  case TT_ACT_hardtanh: return fmin(fmax(x, -1.0), 1.0);
   default: break;
   }
   ref_missing("activation", tt_choice_activation[a]);

@@ -119,7 +119,9 @@ TT_TEST (impossible_rows_are_refused) {
       {"pool max 2 pad 2", "pad 2 is more than half of the window of 2", 0},
       {"residual 2, conv 4 3, basic 4", "stands inside the rows of the residual of row 0", 2},
       {"residual 1 project, conv 4 2 pad 3 stride 2", "the projected input", 0},
-      {"batch_norm 4", "'4' does not belong here", 0}};
+      {"batch_norm 4", "'4' does not belong here", 0},
+      {"ple 4", "for inputs without model.image", 0},
+      {"ple", "'' is not a number of at least 1; write ple BINS", 0}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tt_front f;
     tt_front_fault why;
@@ -162,6 +164,33 @@ TT_TEST (residual_networks_have_the_parameters_of_torchvision) {
     TT_CHECK(f.params - tt_front_all_running(&f) + (f.features + 1) * 1000, ==, net[i].params);
     tt_front_destroy(&f);
   }
+}
+
+/* Of an input between the smallest and the largest value, the parts of the bins add up to it, and
+ * each is -1, 1 or, in the bin of the input, between; a column of one value gives zeros. */
+TT_TEST (piecewise_linear_outputs_add_up_to_the_input) {
+  const int64_t size[2] = {2, 1};
+  const double value[] = {-2.0, -1.0, 0.5, 0.75, 0.75, 3.0, 7.0}, edge[] = {-2.0, 0.5, 0.75, 7.0};
+  tt_front f;
+  tt_front_fault why;
+  float w[16];
+  TT_CHECK(lay_out(1, size, "ple 3", &f, &why), ==, 1);
+  TT_CHECK(f.features, ==, 8);
+  TT_CHECK(f.params, ==, 16);
+  tt_front_set_pieces(&f.layer[0], 0, 7, value, w);
+  tt_front_set_pieces(&f.layer[0], 1, 4, (const double[]){3.0, 3.0, 3.0, 3.0}, w);
+  for (double x = -2.0; x <= 7.0; x += 0.25) {
+    double sum = edge[0];
+    for (int b = 0; b < 3; b++)
+      sum += 0.5 * (edge[b + 1] - edge[b]) *
+             (1.0 + fmin(1.0, fmax(-1.0, (double)w[1 + b] * x + (double)w[9 + b])));
+    TT_CHECK(fabs(sum - x), <, 1e-6);
+    TT_CHECK(fabs((double)w[0] * x + (double)w[8] - (2.0 * x - 5.0) / 9.0), <, 1e-6);
+  }
+  for (int b = 4; b < 8; b++) TT_CHECK((double)(w[b] * w[b] + w[8 + b] * w[8 + b]), ==, 0.0);
+  tt_front_destroy(&f);
+  TT_CHECK(lay_out(1, size, "conv 2 1, ple 3", &f, &why), ==, 0);
+  TT_CHECK(strstr(why.why, "is the first row") != NULL, ==, 1);
 }
 
 /* A block of one more layer follows each cut, and nothing limits their number but a typing error. */
