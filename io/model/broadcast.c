@@ -1,5 +1,6 @@
 /* broadcast.c — tt_model_read of model_file.h: rank 0 reads, all ranks get all members. */
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 #include "io/model/model_file.h"
 
 #include <string.h>
@@ -121,6 +122,29 @@ static tt_err archive_epistemic(archive *k, tt_trained_ensemble *m)
   return TT_OK;
 }
 
+static tt_err archive_groups(archive *k, tt_trained_ensemble *m)
+{
+  int64_t size[2] = {-1, 0}, values = m->ensembles * m->model.inputs * (int64_t)sizeof(double);
+  if (m->groups) size[0] = m->groups->small, size[1] = m->groups->pooled;
+  archive_bytes(k, size, sizeof size);
+  if (size[0] < 0) return TT_OK;
+  if (k->mode == UNPACK)
+    TT_TRY(tt_by_groups_create(m->ensembles, size[0], m->model.inputs, &m->groups));
+  tt_by_groups *g = m->groups;
+  g->pooled = (int)size[1];
+  TT_TRY(archive_text(k, &g->columns));
+  TT_TRY(archive_text(k, &g->ensemble));
+  for (int64_t i = 0; i < g->count; i++) {
+    TT_TRY(archive_text(k, &g->name[i]));
+    TT_TRY(archive_scaler(k, &g->scaler[i], m->input.count, m->target.count));
+  }
+  for (int64_t i = 0; i < g->small; i++) TT_TRY(archive_text(k, &g->small_name[i]));
+  archive_bytes(k, g->small_rows, g->small * (int64_t)sizeof *g->small_rows);
+  archive_bytes(k, g->x_low, values);
+  archive_bytes(k, g->x_high, values);
+  return TT_OK;
+}
+
 static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
 {
   archive_bytes(k, &m->variance_floor, sizeof m->variance_floor);
@@ -136,7 +160,8 @@ static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
   TT_TRY(archive_columns(k, &m->target));
   TT_TRY(archive_calibration(k, &m->calibration));
   TT_TRY(archive_scaler(k, &m->scaler, m->input.count, m->target.count));
-  return archive_epistemic(k, m);
+  TT_TRY(archive_epistemic(k, m));
+  return archive_groups(k, m);
 }
 
 /* What the other ranks need for allocation, with the networks. */
@@ -205,18 +230,25 @@ static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
   return e;
 }
 
-tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
+tt_err tt_model_read_group(tt_comm *c, const char *file, tt_model_choice choice,
+                           tt_trained_ensembles *out)
 {
   tt_trained_ensembles all = {0};
-  tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_model_read_local(file, &all) : TT_OK);
+  int root = tt_comm_is_root(c);
+  tt_err e = tt_agree(c, root ? tt_model_read_group_local(file, NULL, 0, choice, &all) : TT_OK);
   int64_t count = all.count;
   uint64_t hash = all.hash;
   if (!e) tt_bcast(c, &count, sizeof count);
   if (!e) tt_bcast(c, &hash, sizeof hash);
-  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_trained_ensembles_create(count, &all));
+  if (!e) e = tt_agree(c, root ? TT_OK : tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; !e && i < count; i++) e = broadcast_cohort(c, &all.at[i]);
   all.hash = hash;
   if (e) tt_trained_ensembles_destroy(&all);
   *out = all;
   return e;
+}
+
+tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
+{
+  return tt_model_read_group(c, file, (tt_model_choice){NULL, 0}, out);
 }

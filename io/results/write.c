@@ -204,6 +204,9 @@ static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t,
                     meaning, TT_COLUMN_COORDINATES, "sample", "column");
   TT_TEST_VARIABLES(X)
 #undef X
+  if (t->group)
+    TT_SCHEMA_WRITE(s, t->group, "sample_group", I32, NULL, "group_index of the row", NULL,
+                    "sample");
   return t->ids ? tt_schema_write_ids(s, c, "sample", t->ids, t->row) : TT_OK;
 }
 

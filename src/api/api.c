@@ -43,7 +43,7 @@ static tt_err check_hdf5(void)
 
 /* The arguments of open_model. */
 typedef struct model_source {
-  const char *file;
+  const char *file, *group;
   const void *bytes;
   int64_t size;
   tt_trained_ensembles *out;
@@ -52,8 +52,9 @@ typedef struct model_source {
 static tt_err read_source(void *source)
 {
   const model_source *s = source;
-  return s->file ? tt_model_read_local(s->file, s->out)
-                 : tt_model_read_bytes_local("the model in memory", s->bytes, s->size, s->out);
+  return tt_model_read_group_local(s->file ? s->file : "the model in memory",
+                                   s->file ? NULL : s->bytes, s->size,
+                                   (tt_model_choice){s->group, 0}, s->out);
 }
 
 tt_err tt_call_hdf5(tt_err (*function)(void *), void *argument)
@@ -112,15 +113,17 @@ tt_err tt_model_create(tt_trained_ensembles *all, tutti_model **out)
 }
 
 /*   file  NULL: the model is in memory, bytes[size] */
-static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
+static tt_err open_model(const char *file, const char *group, const void *bytes, int64_t size,
+                         tutti_model **out)
 {
   tt_trained_ensembles all = {0};
-  model_source source = {file, bytes, size, &all};
+  model_source source = {file, group, bytes, size, &all};
   TT_TRY(tt_call_hdf5(read_source, &source));
   return tt_model_create(&all, out);
 }
 
-static int call_open(const char *file, const void *bytes, int64_t size, tutti_model **out)
+static int call_open(const char *file, const char *group, const void *bytes, int64_t size,
+                     tutti_model **out)
 {
   tt_call caller;
   tt_call_begin(&caller);
@@ -128,14 +131,19 @@ static int call_open(const char *file, const void *bytes, int64_t size, tutti_mo
   tt_err e = out ? TT_OK : TT_FAIL(USAGE, "out is NULL: there is no place for the model");
   if (!e && !file && !bytes && size != 0)
     e = TT_FAIL(USAGE, "%s is NULL", size < 0 ? "file" : "bytes");
-  return tt_call_end(&caller, e ? e : open_model(file, bytes, size, out));
+  return tt_call_end(&caller, e ? e : open_model(file, group, bytes, size, out));
 }
 
-int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, out); }
+int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, NULL, -1, out); }
+
+int tutti_open_group(const char *file, const char *group, tutti_model **out)
+{
+  return call_open(file, group, NULL, -1, out);
+}
 
 int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
 {
-  return call_open(NULL, bytes, size > 0 ? size : 0, out);
+  return call_open(NULL, NULL, bytes, size > 0 ? size : 0, out);
 }
 
 void tutti_close(tutti_model **model)
