@@ -111,6 +111,37 @@ static void check_components(tt_config_reader *r)
                     "one");
 }
 
+/* What an ensemble of each group cannot be, or do with its rows; NULL: it can. */
+static const char *why_no_groups(const tt_config *c, const tt_ensemble_config *own)
+{
+  return c->campaign             ? "is for tutti train, not for a campaign"
+         : tt_config_searches(c) ? "cannot be combined with search: tune one group, or all rows, "
+                                   "and write what it finds into this job"
+         : c->ensembles > 1    ? "needs one ensemble of one network; give several targets to it as "
+                                 "`targets`"
+         : *own->rows          ? "has the rows of the groups: remove ensembles.rows"
+         : *c->data_weights    ? "does not know data.weights; remove one"
+         : *c->data_sigma      ? "does not know data.sigma; remove one"
+         : c->data_targets_pca ? "does not know data.targets_pca; remove one"
+         : *c->train_init_from ? "begins with random weights: remove train.init_from"
+         : own->model_heads > 1         ? "does not know model.heads; remove one"
+         : own->train_label_noise > 0.0 ? "does not know train.label_noise; remove one"
+         : own->train_parts > 1 || c->run_stages > 1
+             ? "trains each member on one rank: remove train.parts and run.stages"
+         : c->data_partial_labels == TT_PARTIAL_LABELS_use
+             ? "does not know data.partial_labels: use; remove one"
+             : NULL;
+}
+
+static void check_by(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *location = &r->job[TT_OPTION_top_by];
+  if (location->bad) return;
+  const char *why = c->top_by.count && c->ensembles ? why_no_groups(c, &c->ensemble[0]) : NULL;
+  if (why) tt_config_error(r, location, "by %s", why);
+}
+
 /* Without parts a stage waits until all others have computed the whole batch. */
 static void check_stages(tt_config_reader *r)
 {
@@ -380,5 +411,6 @@ void tt_config_check(tt_config_reader *r)
   r->cfg->campaign = tt_config_is_campaign(r);
   check_initial_model(r);
   check_search(r, has_validation);
+  check_by(r);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
 }

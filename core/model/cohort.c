@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "core/model/by_groups.h"
 #include "core/model/row_split.h"
 
 #include <inttypes.h>
@@ -146,7 +147,8 @@ tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, c
                        int16_t *fold)
 {
   int16_t order[TT_MAX_FOLDS] = {0};
-  if (d->unit) return tt_split_folds(count, row, d->unit, d->unit_ordered, c->folds, c->seed, fold);
+  if (d->unit && count > 0 && d->unit[row[0]] != TT_BY_NO_UNIT)
+    return tt_split_folds(count, row, d->unit, d->unit_ordered, c->folds, c->seed, fold);
   for (int64_t i = 0; i < count; i++) fold[i] = (int16_t)next_fold(c, i, order);
   return TT_OK;
 }
@@ -171,8 +173,8 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
 {
   const tt_ensemble *ensemble = &c->ensemble[row_set / tt_cohort_fold_count(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
-  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, ensemble->column, ensemble->targets, row,
-                         count));
+  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, ensemble->rows, ensemble->column,
+                         ensemble->targets, row, count));
   if (which != TT_TEST) *count = select_rows(ensemble, d, *count, *row);
   tt_err e = folded ? keep_fold(c, d, row_set, which == TT_VALIDATION, *row, count) : TT_OK;
   if (e) tt_free(*row);

@@ -19,6 +19,7 @@ typedef struct tt_ensemble {
   int32_t *column;        /* [K] target columns of the data set */
   uint32_t key;           /* hash of the name: upper half of its members' streams */
   int32_t selection;      /* row selection of the data set for training and validation; -1: all */
+  tt_slice rows;          /* with `by` the only rows of the data set that it has; count 0: all */
   int64_t number;         /* in the job file */
 } tt_ensemble;
 

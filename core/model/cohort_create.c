@@ -2,6 +2,7 @@
 #include "core/model/cohort.h"
 
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -109,7 +110,7 @@ static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split 
                         int64_t first_column, int64_t count, int32_t **row, int64_t *rows)
 {
   int64_t kept = 0;
-  TT_TRY(tt_dataset_rows(k->data, which, e->column + first_column, count, row, rows));
+  TT_TRY(tt_dataset_rows(k->data, which, e->rows, e->column + first_column, count, row, rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
   for (int64_t i = 0; i < *rows; i++)
     if (!chosen || chosen[(*row)[i]]) (*row)[kept++] = (*row)[i];
@@ -159,12 +160,12 @@ static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own
     return TT_FAIL(CONFIG,
                    "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
                    " rows to train on; use fewer folds",
-                   own->name, own->train_folds, rows);
+                   e->name, own->train_folds, rows);
   return TT_FAIL(CONFIG,
                  "ensemble %s: train.folds is %" PRId64 ", but %" PRId64
                  " of them have no rows, because rows with equal values of data.split.%s, or equal "
                  "inputs, are in one fold; use fewer folds",
-                 own->name, own->train_folds, empty, k->data->unit_ordered ? "order" : "group");
+                 e->name, own->train_folds, empty, k->data->unit_ordered ? "order" : "group");
 }
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,
@@ -193,14 +194,15 @@ static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config
   return TT_FAIL(CONFIG,
                  "ensemble %s: %s needs validation rows, but there is none with a label for its "
                  "targets%s",
-                 own->name, what, e->selection < 0 ? "" : " among its `rows`");
+                 e->name, what, e->selection < 0 ? "" : " among its `rows`");
 }
 
 /* Only rows that train or validate count, so that complete data are trained on any path. */
 static int has_partial_labels(const tt_dataset *d, const tt_ensemble *e)
 {
   if (!d || !d->split || !d->partial_labels) return 0;
-  for (int64_t r = 0; r < d->rows; r++)
+  int64_t first = e->rows.first, rows = e->rows.count ? e->rows.count : d->rows;
+  for (int64_t r = first; r < first + rows; r++)
     if ((d->split[r] == TT_TRAIN || d->split[r] == TT_VALIDATION) &&
         tt_dataset_row_is_partial(d, r, e->column, e->targets))
       return 1;
@@ -249,17 +251,19 @@ static int32_t scaled_epochs(int32_t epochs, double factor)
   return (int32_t)fmin(most, fmax(1.0, round((double)epochs * factor)));
 }
 
-/* Append ensemble `number` and its members to the cohort. */
+/* Append ensemble `number` and its members to the cohort; with `by` it is that of a group. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
 {
   tt_ensemble *e = &c->ensemble[number];
-  TT_TRY(tt_text_set(&e->name, own->name));
+  const tt_by_groups *groups = k->data ? k->data->groups : NULL;
+  TT_TRY(tt_text_set(&e->name, groups ? groups->name[number] : own->name));
+  if (groups) e->rows = groups->rows[number];
   e->first = c->members;
   e->members = own->members;
   e->selection = k->data && k->data->selections ? (int32_t)own->selection : -1;
   e->key = name_hash(own);
-  e->number = own->number;
+  e->number = groups ? number : own->number;
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
@@ -407,10 +411,11 @@ static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
 {
   const tt_config *cfg = k->cfg;
   int64_t ensembles = 0, members = 0, number = 0;
+  int64_t groups = k->data && k->data->groups ? k->data->groups->count : 1;
   for (int64_t i = first; i < cfg->ensembles; i++) {
     if (k->group[i] != first) continue;
-    ensembles++;
-    members += cfg->ensemble[i].members;
+    ensembles += groups;
+    members += groups * cfg->ensemble[i].members;
   }
   c->joined = cfg->ensemble[first].network > 0;
   TT_TRY(set_options(k, first, c));
@@ -420,7 +425,8 @@ static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
   TT_TRY(TT_ALLOC(c->member, members));
   c->ensembles = ensembles;
   for (int64_t i = first; i < cfg->ensembles; i++)
-    if (k->group[i] == first) TT_TRY(add_ensemble(k, &cfg->ensemble[i], number++, c));
+    for (int64_t g = 0; k->group[i] == first && g < groups; g++)
+      TT_TRY(add_ensemble(k, &cfg->ensemble[i], number++, c));
   return TT_OK;
 }
 

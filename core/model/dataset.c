@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
+#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -317,7 +318,8 @@ void tt_dataset_destroy(tt_dataset **d)
 {
   if (!*d) return;
   tt_free_all(&(*d)->x, &(*d)->y, &(*d)->amplitude, &(*d)->unit, &(*d)->label_variance,
-              &(*d)->weight, &(*d)->split, &(*d)->selected);
+              &(*d)->weight, &(*d)->split, &(*d)->selected, &(*d)->origin);
+  tt_by_groups_destroy(&(*d)->groups);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_row_ids_free(&(*d)->ids);
@@ -363,13 +365,14 @@ int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *c
   return known > 0 && known < k;
 }
 
-tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
-                       int32_t **row, int64_t *count)
+tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, tt_slice among, const int32_t *column,
+                       int64_t k, int32_t **row, int64_t *count)
 {
   int32_t *list = NULL;
   int64_t n = 0;
-  TT_TRY(TT_ALLOC(list, d->rows));
-  for (int64_t i = 0; i < d->rows; i++) {
+  if (!among.count) among = (tt_slice){0, d->rows};
+  TT_TRY(TT_ALLOC(list, among.count));
+  for (int64_t i = among.first; i < among.first + among.count; i++) {
     if (d->split[i] != (int8_t)which) continue;
     int64_t known = count_labels(d, i, column, k);
     if (known == k || (d->partial_labels && known > 0)) list[n++] = (int32_t)i;

@@ -7,6 +7,7 @@
 #include "core/columns/net_inputs.h"
 #include "core/columns/row_ids.h"
 #include "core/config/choices.h"
+#include "core/model/partition.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -74,7 +75,11 @@ typedef struct tt_dataset {
   tt_row_ids ids;           /* of the N rows, on rank 0; zeroed: none */
   int64_t like_ids; /* input that has only different whole numbers; -1: none, or not known */
   tt_scaler scaler;
-  uint64_t hash; /* XXH3 of the values as read; it does not depend on the number of ranks */
+  struct tt_by_groups
+      *groups;     /* of `by` (by_groups.h), owned: `scaler` is that of the first one, and
+                                * the rows stand group after group; NULL: none */
+  int64_t *origin; /* [N] with groups: rows of the file; NULL: they stand as in the file */
+  uint64_t hash;   /* XXH3 of the values as read; it does not depend on the number of ranks */
 } tt_dataset;
 
 /* Allocate all arrays of a data set (weight only if `weighted`); each input is a column, scalers
@@ -143,10 +148,11 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
 
 /* The rows of one split that are labeled in all of the `k` target columns, with partial_labels in
  * at least one of them, in ascending order.
+ *   among  only these rows; count 0: all
  *   row    owned by the caller, tt_free; [*count]
  * Local. Errors: MEM. */
-tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
-                       int32_t **row, int64_t *count);
+tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, tt_slice among, const int32_t *column,
+                       int64_t k, int32_t **row, int64_t *count);
 
 /* 1 if the row has some of the labels in the `k` target columns, but not all. */
 int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k);

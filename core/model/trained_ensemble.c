@@ -3,6 +3,7 @@
 
 #include "core/base/list.h"
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 
 #include <math.h>
 #include <string.h>
@@ -145,6 +146,7 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
   tt_calibration_free(&(*c)->calibration);
+  tt_by_groups_destroy(&(*c)->groups);
   tt_free(*c);
 }
 

@@ -134,6 +134,18 @@ tt_err tt_data_read_some_ids_local(const char *file, const tt_table_format *form
                                    const char *column, int64_t count, const int64_t *row,
                                    char **text);
 
+/* The values of the columns of `by`: texts, or whole numbers; of several columns a list. */
+typedef struct tt_by_values {
+  int64_t rows, count;
+  int32_t *number; /* [rows] of the value */
+  char **name;     /* [count] different values, in the order in which the rows have them */
+} tt_by_values;
+/* Owner of *out: the caller, tt_by_values_free. Errors: DATA (missing, no such column: the message
+ * has file, place and value), IO, MEM. */
+tt_err tt_by_values_read_local(const char *file, const tt_table_format *format,
+                               const tt_text_list *by, int64_t rows, tt_by_values *out);
+void tt_by_values_free(tt_by_values *v); /* accepts a zeroed struct */
+
 /* Write a new dataset file (schema tutti-dataset-1.0: x, y, names, units, dimension scales),
  * written under a temporary name, verified, then renamed. x [rows][D], y [rows][T]; without targets
  * (count 0) the file has no y. Local. Errors: DATA (a name or unit is not UTF-8), CANTCREAT, IO,

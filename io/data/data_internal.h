@@ -166,6 +166,13 @@ void tt_split_values_free(tt_split_values *v);
 tt_err tt_split_values_apply(const tt_split_values *v, const tt_config *cfg, const uint64_t *unit,
                              int8_t *split);
 
+/* Fill a part's split and unit from the values: as tt_data_find_parts_local, for any rows.
+ *   key  [v->rows] keys of the rows
+ *   out  split is allocated, and filled with TT_SPLIT_BY_file; owner: the caller
+ * Errors: DATA, CONFIG, MEM. */
+tt_err tt_data_split_rows_local(const tt_split_values *v, const tt_config *cfg,
+                                const tt_row_key *key, tt_row_parts *out);
+
 /* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;
  * a column of a table is a mask.
  *   role  option that gives the dataset, for messages
@@ -249,6 +256,12 @@ typedef struct tt_loader {
   tt_dataset *d;
   tt_problems *problems; /* not NULL while all problems of the file are listed */
 } tt_loader;
+
+/* Collective. Replace the data set of a loader, which has read all but scales, by that of the groups
+ * of `by`: each group split and normalized as if its rows were all there are.
+ *   x, y  [rows][D], [rows][T] in the user's units, on all ranks
+ * Errors: DATA (no group has enough rows), IO, MEM. */
+tt_err tt_data_make_groups(tt_loader *l, const double *x, const double *y);
 
 /* Local. Whether the values in the arrays are what the job needs; `problems` receives those that
  * are not, or the first one is an error. Errors: DATA. */

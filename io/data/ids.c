@@ -1,12 +1,15 @@
-/* ids.c — the ids of rows (data.id), and columns that look like ids; see data.h and
- * data_internal.h. */
+/* ids.c — the ids of rows (data.id), columns that look like ids, and the values of `by`; see data.h
+ * and data_internal.h. */
 #include "io/data/data_internal.h"
 
+#include "core/base/list.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
 
 enum { CHUNK_ROWS = 4096, LEAST_ROWS = 10, PLACE = TT_ERR_MESSAGE_SIZE / 3 };
 
@@ -16,19 +19,19 @@ typedef struct id_column {
   tt_source source;
   tt_source_matrix m;
   tt_levels texts;
-  const char *name;
+  const char *name, *option;
 } id_column;
 
 static tt_err open_column(const char *file, const tt_table_format *format, id_column *c)
 {
-  const tt_source_role role = {"data.id", TT_CELL_UNUSED, NULL, 1};
+  const tt_source_role role = {c->option, TT_CELL_UNUSED, NULL, 1};
   tt_table *t;
   TT_TRY(tt_source_open_local(file, format, &c->source));
   TT_TRY(tt_source_table_local(&c->source, &t));
   TT_TRY(tt_source_matrix_open_local(&c->source, &role, c->name, &c->m));
   if (c->m.columns != 1)
-    return TT_FAIL(DATA, "%s: data.id: '%s' is %" PRId64 " columns; give the name of one", file,
-                   c->name, c->m.columns);
+    return TT_FAIL(DATA, "%s: %s: '%s' is %" PRId64 " columns; give the name of one", file,
+                   c->option, c->name, c->m.columns);
   c->texts.lists = 1;
   return tt_table_use_levels_local(t, c->m.from[0], &c->texts);
 }
@@ -53,17 +56,22 @@ static tt_err take_values(id_column *c, int64_t first, int64_t count, const doub
                           int64_t offset, tt_row_ids *ids)
 {
   char what[96];
+  int is_id = !strcmp(c->option, "data.id");
   for (int64_t i = 0; i < count; i++) {
-    if (isnan(value[i]))
-      return bad_id(c, first + i, "the id is missing (data.id)",
-                    "give each row an id, or leave the column out");
+    if (isnan(value[i])) {
+      snprintf(what, sizeof what, "the %s is missing (%s)", is_id ? "id" : "value", c->option);
+      return bad_id(c, first + i, what,
+                    is_id ? "give each row an id, or leave the column out"
+                          : "give the row one, or leave it out");
+    }
     if (c->texts.count) {
       char **src = &c->texts.text[(int64_t)value[i]];
       ids->text[offset + i] = *src;
       *src = NULL;
     } else if (fabs(value[i]) > 9007199254740992.0 || value[i] != floor(value[i])) {
-      snprintf(what, sizeof what, "%.17g is no id (data.id)", value[i]);
-      return bad_id(c, first + i, what, "ids are texts, or whole numbers up to 2^53");
+      snprintf(what, sizeof what, "%.17g is no %s (%s)", value[i], is_id ? "id" : "group",
+               c->option);
+      return bad_id(c, first + i, what, "give texts, or whole numbers up to 2^53");
     } else {
       ids->number[offset + i] = (int64_t)value[i];
     }
@@ -104,7 +112,7 @@ static tt_err check_different(const id_column *c, const tt_row_ids *ids)
 tt_err tt_data_read_ids_local(const char *file, const tt_table_format *format, const char *column,
                               int64_t rows, tt_row_ids *out)
 {
-  id_column c = {.name = column};
+  id_column c = {.name = column, .option = "data.id"};
   *out = (tt_row_ids){0};
   tt_err e = open_column(file, format, &c);
   if (!e && c.m.rows != rows)
@@ -143,7 +151,7 @@ tt_err tt_data_read_some_ids_local(const char *file, const tt_table_format *form
                                    const char *column, int64_t count, const int64_t *row,
                                    char **text)
 {
-  id_column c = {.name = column};
+  id_column c = {.name = column, .option = "data.id"};
   tt_err e = open_column(file, format, &c);
   if (!e) e = read_some(&c, count, row, text);
   close_column(&c);
@@ -157,6 +165,128 @@ tt_err tt_data_job_ids_local(const tt_config *cfg, const tt_row_marks *marks, in
   format.marks = marks;
   if (!cfg->data_id || !*cfg->data_id) return TT_OK;
   return tt_data_read_ids_local(cfg->data_file, &format, cfg->data_id, rows, out);
+}
+
+/* Values of `by` */
+
+/* Slots of a hash table, a power of two: 0, or the number of a name + 1. */
+typedef struct name_table {
+  int64_t slots, capacity;
+  uint32_t *slot;
+  tt_by_values *out;
+} name_table;
+
+static uint64_t slot_of(const name_table *t, const char *name)
+{
+  return XXH3_64bits(name, strlen(name)) & (uint64_t)(t->slots - 1);
+}
+
+static tt_err grow(name_table *t)
+{
+  tt_by_values *v = t->out;
+  char **name = NULL;
+  if (v->count < t->capacity) return TT_OK;
+  t->capacity = t->capacity ? 2 * t->capacity : 64;
+  t->slots = 2 * t->capacity;
+  TT_TRY(TT_ALLOC(name, t->capacity));
+  if (v->count) memcpy(name, v->name, (size_t)v->count * sizeof *name);
+  tt_free(v->name);
+  v->name = name;
+  tt_free(t->slot);
+  TT_TRY(TT_ALLOC(t->slot, t->slots));
+  for (int64_t i = 0; i < v->count; i++) {
+    uint64_t s = slot_of(t, v->name[i]);
+    while (t->slot[s]) s = (s + 1) & (uint64_t)(t->slots - 1);
+    t->slot[s] = (uint32_t)i + 1;
+  }
+  return TT_OK;
+}
+
+static tt_err find_name(name_table *t, const char *name, int32_t *number)
+{
+  TT_TRY(grow(t));
+  tt_by_values *v = t->out;
+  uint64_t s = slot_of(t, name);
+  for (; t->slot[s]; s = (s + 1) & (uint64_t)(t->slots - 1))
+    if (!strcmp(v->name[t->slot[s] - 1], name)) return *number = (int32_t)t->slot[s] - 1, TT_OK;
+  TT_TRY(tt_text_set(&v->name[v->count], name));
+  t->slot[s] = (uint32_t)++v->count;
+  *number = (int32_t)v->count - 1;
+  return TT_OK;
+}
+
+/* The name of a row: the value, or the list of the values of several columns.
+ *   ids  [columns] of the rows of a chunk */
+static tt_err name_row(int64_t columns, const tt_row_ids *ids, int64_t i, char **list,
+                       const char **name)
+{
+  static _Thread_local char number[32];
+  tt_free(*list);
+  for (int64_t k = 0; k < columns; k++) {
+    if (!ids[k].text) snprintf(number, sizeof number, "%" PRId64, ids[k].number[i]);
+    *name = ids[k].text ? ids[k].text[i] : number;
+    if (columns > 1) TT_TRY(tt_list_add(list, *name));
+  }
+  if (columns > 1) *name = *list;
+  return TT_OK;
+}
+
+static tt_err read_chunk(id_column *c, int64_t first, int64_t count, double *value, tt_row_ids *ids)
+{
+  TT_TRY(tt_source_matrix_read_local(&c->source, &c->m, first, count, value));
+  *ids = (tt_row_ids){.rows = count};
+  TT_TRY(c->texts.count ? TT_ALLOC(ids->text, count) : TT_ALLOC(ids->number, count));
+  return take_values(c, first, count, value, 0, ids);
+}
+
+static tt_err read_names(id_column *column, int64_t columns, tt_row_ids *ids, name_table *t)
+{
+  double *value = NULL;
+  char *list = NULL;
+  const char *name = "";
+  tt_err e = TT_ALLOC(value, CHUNK_ROWS);
+  for (int64_t first = 0; !e && first < t->out->rows; first += CHUNK_ROWS) {
+    int64_t n = t->out->rows - first < CHUNK_ROWS ? t->out->rows - first : CHUNK_ROWS;
+    for (int64_t k = 0; !e && k < columns; k++)
+      e = read_chunk(&column[k], first, n, value, &ids[k]);
+    for (int64_t i = 0; !e && i < n; i++) {
+      e = name_row(columns, ids, i, &list, &name);
+      if (!e) e = find_name(t, name, &t->out->number[first + i]);
+    }
+    for (int64_t k = 0; k < columns; k++) tt_row_ids_free(&ids[k]);
+  }
+  tt_free_all(&value, &list);
+  return e;
+}
+
+tt_err tt_by_values_read_local(const char *file, const tt_table_format *format,
+                               const tt_text_list *by, int64_t rows, tt_by_values *out)
+{
+  id_column *column = NULL;
+  tt_row_ids *ids = NULL;
+  name_table t = {.out = out};
+  *out = (tt_by_values){.rows = rows};
+  tt_err e = TT_ALLOC(column, by->count);
+  if (!e) e = TT_ALLOC(ids, by->count);
+  if (!e) e = TT_ALLOC(out->number, rows);
+  for (int64_t k = 0; !e && k < by->count; k++) {
+    column[k] = (id_column){.name = by->value[k], .option = "by"};
+    e = open_column(file, format, &column[k]);
+    if (!e && column[k].m.rows != rows)
+      e = TT_FAIL(DATA, "%s: '%s' (by) has %" PRId64 " rows, the inputs have %" PRId64, file,
+                  by->value[k], column[k].m.rows, rows);
+  }
+  if (!e) e = read_names(column, by->count, ids, &t);
+  for (int64_t k = 0; column && k < by->count; k++) close_column(&column[k]);
+  tt_free_all(&column, &ids, &t.slot);
+  if (e) tt_by_values_free(out);
+  return e;
+}
+
+void tt_by_values_free(tt_by_values *v)
+{
+  for (int64_t i = 0; v->name && i < v->count; i++) tt_free(v->name[i]);
+  tt_free_all(&v->name, &v->number);
 }
 
 /* Columns that look like ids */

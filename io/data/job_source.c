@@ -79,7 +79,8 @@ static tt_err list_others(const tt_config *cfg, const char ***other, int *others
                                 cfg->data_weights,     cfg->data_split_column,
                                 cfg->data_split_group, cfg->data_split_order};
   enum { OPTIONS = sizeof option / sizeof *option };
-  TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles));
+  TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles + cfg->top_by.count));
+  for (int64_t k = 0; k < cfg->top_by.count; k++) (*other)[(*others)++] = cfg->top_by.value[k];
   for (int i = 0; i < OPTIONS; i++)
     if (option[i] && *option[i]) (*other)[(*others)++] = option[i];
   for (int64_t k = 0; k < cfg->ensembles; k++) {
@@ -124,39 +125,34 @@ tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
 }
 
 /* "%name" for each option that names a column of values to split by, which may be a target, or of
- * ids. */
+ * ids, and for the columns of `by`. */
 enum { MARKED = 4 };
-static tt_err mark_values(const tt_config *cfg, char *marked[MARKED])
+static tt_err mark_values(const tt_config *cfg, char **marked)
 {
   const char *const name[MARKED] = {cfg->data_split_group, cfg->data_split_stratify,
                                     cfg->data_split_order, cfg->data_id};
-  for (int i = 0; i < MARKED; i++) {
-    if (!name[i] || !*name[i]) continue;
-    int64_t size = (int64_t)strlen(name[i]) + 2;
-    TT_TRY(tt_alloc_bytes(&marked[i], size, 1, "the name of a column"));
-    snprintf(marked[i], (size_t)size, "%%%s", name[i]);
+  for (int64_t i = 0; i < MARKED + cfg->top_by.count; i++) {
+    const char *column = i < MARKED ? name[i] : cfg->top_by.value[i - MARKED];
+    if (column && *column) TT_TRY(tt_text_format(&marked[i], "%%%s", column));
   }
   return TT_OK;
 }
 
-static tt_err check_datasets(const tt_config *cfg, char *const value[MARKED])
+static tt_err check_datasets(const tt_config *cfg, char *const *value)
 {
   const char *const always[] = {tt_optional_default(cfg->data_inputs),
-                                tt_optional_default(cfg->data_targets),
-                                cfg->data_sigma,
-                                cfg->data_weights,
-                                cfg->data_split_column,
-                                value[0],
-                                value[1],
-                                value[2],
-                                value[3]};
+                                tt_optional_default(cfg->data_targets), cfg->data_sigma,
+                                cfg->data_weights, cfg->data_split_column};
   enum { ALWAYS = sizeof always / sizeof *always };
   const char **dataset = NULL;
-  int n = ALWAYS;
-  TT_TRY(TT_ALLOC(dataset, ALWAYS + cfg->selections));
+  int64_t marked = MARKED + cfg->top_by.count;
+  int n = ALWAYS, selections = 0;
+  TT_TRY(TT_ALLOC(dataset, ALWAYS + marked + cfg->selections));
   memcpy(dataset, always, sizeof always);
+  for (int64_t k = 0; k < marked; k++) dataset[n++] = value[k];
   for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
+    if (cfg->ensemble[k].selection == selections)
+      selections++, dataset[n++] = cfg->ensemble[k].rows;
   tt_err e = tt_guarded_check_local(cfg->data_file, dataset, n);
   tt_free(dataset);
   return e;
@@ -164,9 +160,11 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[MARKED])
 
 tt_err tt_data_check_job_local(const tt_config *cfg)
 {
-  char *value[MARKED] = {NULL};
+  char **value = NULL;
+  int64_t marked = MARKED + cfg->top_by.count;
+  TT_TRY(TT_ALLOC(value, marked));
   tt_err e = mark_values(cfg, value);
   if (!e) e = check_datasets(cfg, value);
-  tt_free_all(&value[0], &value[1], &value[2], &value[3]);
+  tt_h5_texts_free(marked, &value);
   return e;
 }

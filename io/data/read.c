@@ -374,11 +374,37 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   return e;
 }
 
+static void gather_raw(loader *l, const sample_array *p, double *all)
+{
+  tt_allgatherv(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
+}
+
+/* Collective. The values of all rows, and their hash. */
+static tt_err gather_values(loader *l, double **x, double **y)
+{
+  tt_err e = TT_ALLOC(*x, l->d->rows * l->d->scaler.inputs);
+  if (!e) e = TT_ALLOC(*y, l->d->rows * l->d->targets);
+  e = tt_agree(l->comm, e);
+  if (e) return e;
+  gather_raw(l, &l->x, *x);
+  gather_raw(l, &l->y, *y);
+  return gather_hash(l);
+}
+
+static tt_err make_groups(loader *l)
+{
+  double *x = NULL, *y = NULL;
+  tt_err e = gather_values(l, &x, &y);
+  if (!e) e = tt_data_make_groups(l, x, y);
+  tt_free_all(&x, &y);
+  return e;
+}
+
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, hook);
-  if (!e) e = normalize(&l);
+  if (!e) e = cfg->top_by.count ? make_groups(&l) : normalize(&l);
   return finish(&l, e, out);
 }
 
@@ -391,23 +417,11 @@ tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_datase
   return finish(&l, e, out);
 }
 
-static void gather_raw(loader *l, const sample_array *p, double *all)
-{
-  tt_allgatherv(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
-}
-
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, NULL);
-  if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->scaler.inputs);
-  if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
-  e = tt_agree(c, e);
-  if (!e) {
-    gather_raw(&l, &l.x, *x);
-    gather_raw(&l, &l.y, *y);
-    e = gather_hash(&l);
-  }
+  if (!e) e = gather_values(&l, x, y);
   if (e) tt_free(*x), tt_free(*y);
   return finish(&l, e, d);
 }

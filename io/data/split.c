@@ -163,6 +163,13 @@ static tt_err join_equal_rows(const tt_split_values *v, const tt_config *cfg, co
   return e;
 }
 
+tt_err tt_data_split_rows_local(const tt_split_values *v, const tt_config *cfg,
+                                const tt_row_key *key, tt_row_parts *out)
+{
+  if (v->by != TT_SPLIT_BY_file) TT_TRY(tt_split_values_apply(v, cfg, NULL, out->split));
+  return join_equal_rows(v, cfg, key, out);
+}
+
 tt_err tt_data_find_parts_local(tt_data_reader *r, const tt_config *cfg, const tt_row_key *key,
                                 tt_row_parts *out)
 {
@@ -172,12 +179,11 @@ tt_err tt_data_find_parts_local(tt_data_reader *r, const tt_config *cfg, const t
   *out = (tt_row_parts){.like_ids = -1};
   tt_err e = TT_ALLOC(out->split, rows);
   if (!e) e = tt_split_values_read_local(r, cfg, &v);
-  if (!e)
-    e = v.value ? tt_split_values_apply(&v, cfg, NULL, out->split)
-                : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, out->split);
+  if (!e && v.by == TT_SPLIT_BY_file)
+    e = tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, out->split);
   if (!e && !key) e = TT_ALLOC(own, rows);
   if (!e && !key) e = read_keys(r, own, &out->like_ids);
-  if (!e) e = join_equal_rows(&v, cfg, key ? key : own, out);
+  if (!e) e = tt_data_split_rows_local(&v, cfg, key ? key : own, out);
   tt_split_values_free(&v);
   tt_free(own);
   return e;

@@ -21,12 +21,23 @@ typedef struct tt_model_shard {
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                       const tt_model_shard *shard, const tt_provenance *provenance);
 
-/* Collective. Rank 0 reads and broadcasts: all ranks get all members. Owner: the caller.
- * Errors: NOINPUT, DATA (not a model file, damaged), MEM. */
+/* Collective. Rank 0 reads and broadcasts: all ranks get all members. A model with groups (`by`) is
+ * an error. Owner: the caller. Errors: NOINPUT, DATA (not a model file, damaged), USAGE, MEM. */
 tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out);
 /* The same for one process, without MPI. Local. */
 tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out);
 /* The same from the bytes of model.h5 in memory; `name` is used in messages. */
 tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t size,
                                  tt_trained_ensembles *out);
+
+/* What to read of a model with groups. */
+typedef struct tt_model_choice {
+  const char *group; /* it becomes an ordinary model, a small one that of all rows; NULL: none */
+  int whole;         /* 1: without a group the model has all of them (core/model/by_groups.h) */
+} tt_model_choice;
+/* The same with a choice; bytes NULL: read the file. Errors: also USAGE (no such group). */
+tt_err tt_model_read_group(tt_comm *c, const char *file, tt_model_choice choice,
+                           tt_trained_ensembles *out);
+tt_err tt_model_read_group_local(const char *file, const void *bytes, int64_t size,
+                                 tt_model_choice choice, tt_trained_ensembles *out);
 #endif

@@ -2,6 +2,8 @@
  * members and ensembles in read_tables.c. */
 #include "core/base/list.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/model/by_groups.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
 
@@ -39,23 +41,20 @@ static tt_err read_classes(tt_h5_reader *r, tt_columns *c)
   return e;
 }
 
-/* Means are finite, scales are finite and not zero. */
-static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_scale, double *out)
+static tt_err read_finite(tt_h5_reader *r, const char *path, int64_t n, double *out)
 {
   TT_TRY(tt_schema_read_local(r, path, TT_H5_F64, 1, &n, out));
   for (int64_t i = 0; i < n; i++)
-    if (!isfinite(out[i]) || (is_scale && !(out[i] > 0.0)))
+    if (!isfinite(out[i]))
       return TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
                      path, i, out[i]);
   return TT_OK;
 }
 
-/* Normalization of each column by its name, and its parameter. */
-static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *parameters, int64_t n,
-                             int8_t *normalize, double *lambda)
+/* Normalization of each column by its name. */
+static tt_err read_normalize(tt_h5_reader *r, const char *names, int64_t n, int8_t *normalize)
 {
   char **name = NULL;
-  TT_TRY(read_scale(r, parameters, n, 0, lambda));
   TT_TRY(tt_schema_read_texts_local(r, names, n, &name));
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < n; i++) {
@@ -65,27 +64,9 @@ static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *par
     if (k == TT_NORMALIZE_COUNT)
       e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is '%s', which this program does not know",
                   tt_h5_file_name(r), names, i, name[i]);
-    else if (!(lambda[i] >= 0.0 && lambda[i] <= 2.0))
-      e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g, expected 0 to 2" TT_DAMAGED,
-                  tt_h5_file_name(r), parameters, i, lambda[i]);
   }
   tt_h5_texts_free(n, &name);
   return e;
-}
-
-/* NaN where the column may not be missing. */
-static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
-{
-  if (!tt_h5_has_local(r, "scaler/x_fill")) return TT_OK;
-  TT_TRY(tt_schema_read_local(r, "scaler/x_fill", TT_H5_F64, 1, &s->inputs, s->x_fill));
-  for (int64_t i = 0; i < s->inputs; i++) {
-    tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
-    if (isnan(s->x_fill[i]) || (isfinite(s->x_fill[i]) && tt_transform_accepts(f, s->x_fill[i])))
-      continue;
-    return TT_FAIL(DATA, "%s: 'scaler/x_fill' of column %" PRId64 " is %g" TT_DAMAGED,
-                   tt_h5_file_name(r), i, s->x_fill[i]);
-  }
-  return TT_OK;
 }
 
 /* Finite; residuals are not negative. */
@@ -94,8 +75,8 @@ static tt_err read_components(tt_h5_reader *r, int64_t components, tt_scaler *s)
   if (!components) return TT_OK;
   TT_TRY(tt_scaler_add_components(s, components));
   TT_TRY(tt_h5_read_rows_local(r, "scaler/y_component", TT_H5_F64, 0, components, s->component));
-  TT_TRY(read_scale(r, "scaler/y_component_mean", s->targets, 0, s->component_mean));
-  TT_TRY(read_scale(r, "scaler/y_residual", s->targets, 0, s->residual));
+  TT_TRY(read_finite(r, "scaler/y_component_mean", s->targets, s->component_mean));
+  TT_TRY(read_finite(r, "scaler/y_residual", s->targets, s->residual));
   for (int64_t i = 0; i < components * s->targets; i++)
     if (!isfinite(s->component[i]) || !(s->residual[i % s->targets] >= 0.0))
       return TT_FAIL(DATA,
@@ -112,29 +93,8 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t net_inputs, i
 {
   TT_TRY(tt_scaler_create(inputs, targets, out));
   TT_TRY(tt_net_inputs_read_local(r, inputs, net_inputs, &out->net));
-  TT_TRY(read_scale(r, "scaler/x_mean", inputs, 0, out->x_mean));
-  TT_TRY(read_scale(r, "scaler/x_scale", inputs, 1, out->x_scale));
-  TT_TRY(read_scale(r, "scaler/y_mean", targets, 0, out->y_mean));
-  TT_TRY(read_scale(r, "scaler/y_scale", targets, 1, out->y_scale));
-  TT_TRY(read_normalize(r, "scaler/x_normalize", "scaler/x_lambda", inputs, out->x_normalize,
-                        out->x_lambda));
-  TT_TRY(read_normalize(r, "scaler/y_normalize", "scaler/y_lambda", targets, out->y_normalize,
-                        out->y_lambda));
-  return read_fills(r, out);
-}
-
-/* Ranges of the inputs in the training rows, if they are known. */
-static tt_err read_ranges(tt_h5_reader *r, tt_trained_ensemble *m)
-{
-  if (!tt_h5_has_local(r, "scaler/x_low")) return TT_OK;
-  TT_TRY(tt_schema_read_local(r, "scaler/x_low", TT_H5_F64, 1, &m->model.inputs, m->x_low));
-  TT_TRY(tt_schema_read_local(r, "scaler/x_high", TT_H5_F64, 1, &m->model.inputs, m->x_high));
-  for (int64_t i = 0; i < m->model.inputs; i++)
-    if (!(m->x_high[i] - m->x_low[i] >= 0.0 && m->x_high[i] - m->x_low[i] < INFINITY))
-      return TT_FAIL(
-          DATA, "%s: 'scaler/x_low' of column %" PRId64 " is %g, 'scaler/x_high' %g" TT_DAMAGED,
-          tt_h5_file_name(r), i, m->x_low[i], m->x_high[i]);
-  return TT_OK;
+  TT_TRY(read_normalize(r, "scaler/x_normalize", inputs, out->x_normalize));
+  return read_normalize(r, "scaler/y_normalize", targets, out->y_normalize);
 }
 
 /* Finite, unless the member diverged; p: members of one network. */
@@ -173,7 +133,7 @@ static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt
   TT_TRY(read_classes(r, &m->target));
   TT_TRY(read_scaler(r, t->inputs, m->model.inputs, t->targets, &m->scaler));
   TT_TRY(read_components(r, w->components, &m->scaler));
-  return read_ranges(r, m);
+  return tt_model_read_scales_local(r, m);
 }
 
 static tt_err copy_inputs(const tt_trained_ensemble *src, tt_trained_ensemble *m)
@@ -305,13 +265,48 @@ static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *
   return tt_schema_check_content_local(r, tt_model_attributes, &all->hash);
 }
 
-/* Read from r and close it. */
-static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
+static tt_err no_such_group(const char *file, const tt_by_groups *g, const char *group)
+{
+  tt_suggestion near = {.word = group};
+  for (int64_t i = 0; i < g->count; i++) tt_suggestion_consider(&near, g->name[i]);
+  return TT_FAIL(USAGE, "%s: there is no group '%s' among the %" PRId64 " of by %s%s%s%s", file,
+                 group, g->count, g->columns, *near.best ? "; did you mean '" : "", near.best,
+                 *near.best ? "'?" : "");
+}
+
+/* The group as an ordinary model. */
+static tt_err choose_group(const char *file, tt_model_choice choice, tt_trained_ensembles *all)
+{
+  const tt_by_groups *g = all->at[0]->groups;
+  const char *group = choice.group;
+  tt_trained_ensemble *one = NULL;
+  if (!g && group)
+    return TT_FAIL(USAGE, "%s: there is no group '%s': the model was trained without by", file,
+                   group);
+  if (!g || (choice.whole && !group)) return TT_OK;
+  if (!group)
+    return TT_FAIL(USAGE,
+                   "%s has an ensemble for each value of %s, %" PRId64
+                   " groups: choose one with --group, for example '%s'",
+                   file, g->columns, g->count, g->name[g->count - 1]);
+  int64_t number = tt_by_groups_find(g, group);
+  if (number < 0 && g->pooled && tt_by_groups_find_small(g, group) >= 0) number = 0;
+  if (number < 0) return no_such_group(file, g, group);
+  TT_TRY(tt_by_groups_extract(all->at[0], number, &one));
+  tt_trained_ensemble_destroy(&all->at[0]);
+  all->at[0] = one;
+  return TT_OK;
+}
+
+/* Read from r, the file `file`, and close it. */
+static tt_err read_and_close(tt_h5_reader *r, const char *file, tt_model_choice choice,
+                             tt_trained_ensembles *out)
 {
   tt_model_file_info w = {0};
   tt_model_tables tables = {0};
   tt_trained_ensembles all = {0};
   tt_err e = read_all(r, &w, &tables, &all);
+  if (!e) e = choose_group(file, choice, &all);
   tt_model_tables_free(&w, &tables);
   tt_model_info_free(&w);
   tt_h5_close_local(&r);
@@ -320,26 +315,37 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   return e;
 }
 
-tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
+tt_err tt_model_read_group(tt_comm *c, const char *file, tt_model_choice choice,
+                           tt_trained_ensembles *out)
 {
   tt_h5_reader *r = NULL;
   TT_TRY(tt_h5_open(c, file, &r));
-  tt_err e = tt_agree(c, read_and_close(r, out));
+  tt_err e = tt_agree(c, read_and_close(r, file, choice, out));
   if (e) tt_trained_ensembles_destroy(out);
   return e;
 }
 
-tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
+tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
+{
+  return tt_model_read_group(c, file, (tt_model_choice){NULL, 0}, out);
+}
+
+tt_err tt_model_read_group_local(const char *file, const void *bytes, int64_t size,
+                                 tt_model_choice choice, tt_trained_ensembles *out)
 {
   tt_h5_reader *r = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
-  return read_and_close(r, out);
+  TT_TRY(bytes ? tt_h5_open_bytes_local(file, bytes, size, &r) : tt_h5_open_local(file, &r));
+  return read_and_close(r, file, choice, out);
+}
+
+tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
+{
+  return tt_model_read_group_local(file, NULL, 0, (tt_model_choice){NULL, 0}, out);
 }
 
 tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t size,
                                  tt_trained_ensembles *out)
 {
-  tt_h5_reader *r = NULL;
-  TT_TRY(tt_h5_open_bytes_local(name, bytes, size, &r));
-  return read_and_close(r, out);
+  return tt_model_read_group_local(name, bytes ? bytes : "", bytes ? size : 0,
+                                   (tt_model_choice){NULL, 0}, out);
 }

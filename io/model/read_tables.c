@@ -27,6 +27,16 @@ static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
   return tt_h5_has_local(r, "head") ? read_numbers(r, "head", members, &t->head) : TT_OK;
 }
 
+/* Columns of scales, with `by` of those of each ensemble. */
+static tt_err find_columns(tt_h5_reader *r, const char *path, int64_t ensembles, int64_t *columns)
+{
+  int64_t shape[2] = {ensembles, -1};
+  int by = tt_h5_has_local(r, "by/columns");
+  TT_TRY(tt_schema_check_shape_local(r, path, by ? 2 : 1, by ? shape : shape + 1));
+  *columns = shape[1];
+  return TT_OK;
+}
+
 /* Ensembles of each network: those whose first member it has. A network without one has further
  * members of the only ensemble of the network before. */
 static tt_err find_ensembles(tt_h5_reader *r, const int64_t *first, tt_model_file_info *w)
@@ -51,8 +61,8 @@ tt_err tt_model_read_tables_local(tt_h5_reader *r, tt_model_file_info *w, tt_mod
 {
   int64_t n = w->ensembles, shape[2] = {n, w->targets};
   t->inputs = t->targets = -1;
-  TT_TRY(tt_schema_check_shape_local(r, "scaler/x_mean", 1, &t->inputs));
-  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, &t->targets));
+  TT_TRY(find_columns(r, "scaler/x_mean", n, &t->inputs));
+  TT_TRY(find_columns(r, "scaler/y_mean", n, &t->targets));
   TT_TRY(read_members(r, w->members, t));
   TT_TRY(tt_schema_read_texts_local(r, "ensemble_name", n, &t->name));
   TT_TRY(tt_schema_read_array_local(r, "ensemble_first", TT_H5_I64, 1, &n, &t->first));

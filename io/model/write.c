@@ -1,5 +1,6 @@
 /* write.c — tt_model_write of model_file.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
 
@@ -25,6 +26,7 @@ typedef struct model_arrays {
   int64_t columns;
   char **label;        /* [columns] owned, tt_trained_ensemble_column_name */
   double *epistemic;   /* [columns] typical_epistemic; NULL: not known */
+  double *scale;       /* room for tt_model_write_scales */
   int64_t name_length; /* bytes of the longest name or unit */
 } model_arrays;
 
@@ -32,7 +34,7 @@ static void free_file_arrays(model_arrays *t)
 {
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->head, &t->cohort_of_member,
               &t->weight, &t->status, &t->name, &t->by, &t->first, &t->count, &t->key, &t->column,
-              &t->epistemic);
+              &t->epistemic, &t->scale);
   if (t->label) tt_h5_texts_free(t->columns, &t->label);
   tt_net_tables_free(&t->nets);
   tt_calibration_free(&t->calibration);
@@ -49,6 +51,8 @@ static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
 {
   int64_t most = longer_of(t->ensembles, t->name, t->net.longest);
   most = longer_of(t->columns, (const char *const *)t->label, most);
+  if (m->groups)
+    most = longer_of(m->groups->small, (const char *const *)m->groups->small_name, most);
   most = longer_of(m->input.count + m->target.count, t->by, most);
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
@@ -159,6 +163,7 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, model_arra
   TT_TRY(label_columns(all, t));
   t->name_length = longest_name(all->at[0], t);
   TT_TRY(join_epistemic(all, t));
+  TT_TRY(TT_ALLOC(t->scale, tt_model_scale_values(all->at[0])));
   return tt_calibration_concat(all, &t->calibration);
 }
 
@@ -209,23 +214,11 @@ static void write_ensembles(tt_schema *s, const model_arrays *t)
                   "ensemble", "ensemble_target");
 }
 
-static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *normalize)
+static void write_normalize(tt_schema *s, int64_t inputs, const char *const *normalize)
 {
-  static const char x[] = "f(x) = normalized * x_scale + x_mean; f by x_normalize",
-                    y[] = "f(y) = normalized * y_scale + y_mean; f by y_normalize";
-  static const char f[] = "how the column is normalized", lambda[] = "parameter of yeo_johnson";
-  tt_h5_create_group(s->file, "scaler");
-  TT_SCHEMA_WRITE(s, k->x_mean, "scaler/x_mean", F64, NULL, x, NULL, "feature");
-  TT_SCHEMA_WRITE(s, k->x_scale, "scaler/x_scale", F64, NULL, x, NULL, "feature");
-  TT_SCHEMA_WRITE(s, k->y_mean, "scaler/y_mean", F64, NULL, y, NULL, "target");
-  TT_SCHEMA_WRITE(s, k->y_scale, "scaler/y_scale", F64, NULL, y, NULL, "target");
-  TT_SCHEMA_WRITE(s, k->x_lambda, "scaler/x_lambda", F64, NULL, lambda, NULL, "feature");
-  TT_SCHEMA_WRITE(s, k->y_lambda, "scaler/y_lambda", F64, NULL, lambda, NULL, "target");
-  if (tt_scaler_fills(k))
-    TT_SCHEMA_WRITE(s, k->x_fill, "scaler/x_fill", F64, NULL, "value where x is missing", NULL,
-                    "feature");
+  static const char f[] = "how the column is normalized";
   tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", normalize, f);
-  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", normalize + k->inputs, f);
+  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", normalize + inputs, f);
 }
 
 /* Principal components of the targets. */
@@ -240,16 +233,6 @@ static void write_components(tt_schema *s, const tt_scaler *k)
                   "mean of the normalized y in the training rows", NULL, "target");
   TT_SCHEMA_WRITE(s, k->residual, "scaler/y_residual", F64, NULL,
                   "variance of the normalized y that the components do not hold", NULL, "target");
-}
-
-static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
-{
-  const char *input = tt_net_inputs_dimension(&m->scaler.net);
-  if (!tt_trained_ensemble_knows_ranges(m)) return;
-  TT_SCHEMA_WRITE(s, m->x_low, "scaler/x_low", F64, NULL,
-                  "smallest normalized value in the training rows", NULL, input);
-  TT_SCHEMA_WRITE(s, m->x_high, "scaler/x_high", F64, NULL,
-                  "largest normalized value in the training rows", NULL, input);
 }
 
 static void write_epistemic(tt_schema *s, const double *epistemic)
@@ -299,10 +282,11 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, &t);
-    write_scaler(&s, scaler, t.by);
+    tt_h5_create_group(f, "scaler");
     tt_net_inputs_write(&s, &t.net);
+    tt_model_write_scales(&s, all->at[0], t.scale);
+    write_normalize(&s, scaler->inputs, t.by);
     write_components(&s, scaler);
-    write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_epistemic(&s, t.epistemic);

@@ -1,7 +1,9 @@
 /* axis_labels.c — see axis_labels.h. */
 #include "io/results/axis_labels.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -82,7 +84,7 @@ static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, in
 {
   int64_t q = m->model.quantities;
   int32_t target = e->column[j / q];
-  o->ensemble[column] = e->name;
+  o->ensemble[column] = o->groups ? m->groups->ensemble : e->name;
   o->target[column] = m->target.name[target];
   o->units[column] = units_of(m, target);
   return tt_trained_ensemble_column_name(m, e, j, &o->label[column]);
@@ -105,7 +107,7 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, char *const *text, in
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
     for (int64_t j = 0; j < e->members; j++) o->owner[first + e->first + j] = e->name;
-    for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++, ++*column)
+    for (int64_t j = 0; (i == 0 || !o->groups) && j < tt_trained_ensemble_width(m); j++, ++*column)
       TT_TRY(fill_column(m, e, j, *column, o));
   }
   return TT_OK;
@@ -131,6 +133,13 @@ static void find_common_units(tt_axis_labels *o)
     int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
+  const tt_by_groups *groups = o->all->at[0]->groups;
+  if (groups)
+    o->text = tt_max_i64(o->text,
+                         tt_h5_max_text_length(groups->count, (const char *const *)groups->name));
+  if (groups)
+    o->text = tt_max_i64(
+        o->text, tt_h5_max_text_length(groups->small, (const char *const *)groups->small_name));
   int64_t target = tt_schema_max_column_text(&o->all->at[0]->target);
   if (target > o->text) o->text = target;
   int64_t network = tt_h5_max_text_length(o->networks, (const char *const *)o->network_text);
@@ -147,6 +156,10 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
                       .members = tt_trained_ensembles_members(all),
                       .columns = tt_trained_ensembles_columns(all),
                       .networks = tt_trained_ensembles_networks(all)};
+  if (all->at[0]->groups) {
+    o.groups = all->at[0]->groups->count;
+    o.columns /= o.groups;
+  }
   for (int64_t i = 0; i < all->count; i++) {
     int64_t targets = tt_trained_ensemble_targets(all->at[i]);
     int64_t width = tt_trained_ensemble_width(all->at[i]);
@@ -164,6 +177,21 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
   return TT_OK;
 }
 
+static void write_groups(tt_schema *s, const tt_axis_labels *o)
+{
+  const tt_by_groups *g = o->all->at[0]->groups;
+  tt_schema_create_dimension(s, TT_GROUP_AXIS, g->count);
+  tt_schema_write_texts(s, "group", TT_GROUP_AXIS, "name_strlen", (const char *const *)g->name,
+                        "value of the columns of by; " TT_BY_POOLED " = all rows");
+  if (!g->small) return;
+  tt_schema_create_dimension(s, "small_group_index", g->small);
+  tt_schema_write_texts(s, "small_group", "small_group_index", "name_strlen",
+                        (const char *const *)g->small_name,
+                        "groups with too few rows for an ensemble of their own");
+  TT_SCHEMA_WRITE(s, g->small_rows, "small_group_rows", I64, "1", "rows of the small group",
+                  "small_group", "small_group_index");
+}
+
 void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
 {
   tt_schema_create_dimension(s, "column", o->columns);
@@ -176,6 +204,7 @@ void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
                         "target, with its level or class");
   tt_schema_write_texts(s, "column_units", "column", "name_strlen", o->units,
                         "units of the column");
+  if (o->groups) write_groups(s, o);
 }
 
 void tt_axis_labels_write_targets(tt_schema *s, const tt_axis_labels *o)

@@ -27,6 +27,7 @@ typedef struct tt_scores {
   int64_t levels;            /* of conformal intervals */
   double *level;             /* [levels] */
   double *inside;            /* [levels][C] fraction of rows inside them */
+  int64_t groups;            /* with `by` the columns are those of so many groups; else 0 */
 } tt_scores;
 /* Central intervals of interval_coverage, as arguments of tt_interval_level: 50, 90, 95 %.
  */
@@ -79,6 +80,7 @@ enum {
 typedef struct tt_test_predictions {
   int64_t rows;
   int64_t *row;
+  int32_t *group;        /* [rows] with `by`: of each row; NULL: none */
   const tt_row_ids *ids; /* of all rows of the data, borrowed; NULL: none */
 #define X(field, ...) double *field;
   TT_TEST_VARIABLES(X)

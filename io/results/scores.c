@@ -127,7 +127,7 @@ void tt_test_predictions_arrays(tt_test_predictions *t, double **array[TT_TEST_V
 
 void tt_test_predictions_free(tt_test_predictions *t)
 {
-  tt_free(t->row);
+  tt_free_all(&t->row, &t->group);
 #define X(field, ...) tt_free(t->field);
   TT_TEST_VARIABLES(X)
 #undef X

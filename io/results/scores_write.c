@@ -2,15 +2,31 @@
 #include "io/results/scores_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *tt_metric_units_text(tt_metric_units kind, const char *of_target)
 {
   return kind == TT_UNITS_TARGET ? of_target : kind == TT_UNITS_DIMENSIONLESS ? "1" : NULL;
 }
 
+/* With groups a variable has the groups as the axis before that of the columns. */
+static void write_columns(tt_schema *s, const tt_scores *k, const void *data, tt_variable v)
+{
+  int n = 0;
+  while (strcmp(v.dim[n], "column") != 0) n++;
+  if (k->groups) {
+    v.dim[n] = TT_GROUP_AXIS;
+    v.dim[n + 1] = "column";
+    v.coordinates = TT_COLUMN_COORDINATES " group";
+  }
+  tt_schema_write_from_root(s, &v, data);
+}
+
 /* A variable with one value, or one row of values, per column. */
 #define WRITE_COLUMNS(data_, name_, type_, units_, meaning_, ...)                                  \
-  TT_SCHEMA_WRITE(s, data_, name_, type_, units_, meaning_, TT_COLUMN_COORDINATES, __VA_ARGS__)
+  write_columns(s, k, data_,                                                                       \
+                (tt_variable)TT_VARIABLE(name_, type_, units_, meaning_, TT_COLUMN_COORDINATES,    \
+                                         __VA_ARGS__))
 
 /* One metric for all columns. */
 static void write_metric(tt_schema *s, const char *prefix, int metric, const tt_scores *k,

@@ -194,8 +194,9 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
 
 /* pit and z only if an output of the job has a predicted distribution. */
 static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t, unsigned forecasts,
-                         const char *units)
+                         const tt_axis_labels *labels)
 {
+  const char *units = labels->common_units;
   int density = (forecasts & TT_DENSITY_FORECASTS) != 0;
   TT_SCHEMA_COORDINATE(s, t->rows, t->row, "sample", I64, NULL, "row of the data file, from 0");
 #define X(field, name, units_, meaning)                                                            \
@@ -204,6 +205,9 @@ static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t,
                     meaning, TT_COLUMN_COORDINATES, "sample", "column");
   TT_TEST_VARIABLES(X)
 #undef X
+  if (labels->groups)
+    TT_SCHEMA_WRITE(s, t->group, "sample_group", I32, NULL, "group_index of the row", NULL,
+                    "sample");
   return t->ids ? tt_schema_write_ids(s, c, "sample", t->ids, t->row) : TT_OK;
 }
 
@@ -240,7 +244,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     write_weights(&s, all, weight);
     if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
-    if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, units);
+    if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, &t.labels);
     if (!e) e = tt_agree(c, tt_trials_write(&s, trials));
     if (!e) e = tt_h5_commit(&f);
     tt_h5_discard(&f);

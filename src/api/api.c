@@ -45,7 +45,7 @@ static tt_err check_hdf5(void)
 
 /* The arguments of open_model. */
 typedef struct model_source {
-  const char *file;
+  const char *file, *group;
   const void *bytes;
   int64_t size;
   tt_trained_ensembles *out;
@@ -54,8 +54,9 @@ typedef struct model_source {
 static tt_err read_source(void *source)
 {
   const model_source *s = source;
-  return s->file ? tt_model_read_local(s->file, s->out)
-                 : tt_model_read_bytes_local("the model in memory", s->bytes, s->size, s->out);
+  return tt_model_read_group_local(s->file ? s->file : "the model in memory",
+                                   s->file ? NULL : s->bytes, s->size,
+                                   (tt_model_choice){s->group, 0}, s->out);
 }
 
 tt_err tt_call_hdf5(tt_err (*function)(void *), void *argument)
@@ -131,39 +132,48 @@ static tt_err use_member(const tt_trained_ensembles *all, int64_t member)
 }
 
 /*   file    NULL: the model is in memory, bytes[size]
+ *   group   NULL: the model has none
  *   member  NULL: with the weights of the file */
-static tt_err open_model(const char *file, const void *bytes, int64_t size, const int64_t *member,
-                         tutti_model **out)
+static tt_err open_model(const char *file, const void *bytes, int64_t size, const char *group,
+                         const int64_t *member, tutti_model **out)
 {
   tt_trained_ensembles all = {0};
-  model_source source = {file, bytes, size, &all};
+  model_source source = {file, group, bytes, size, &all};
   TT_TRY(tt_call_hdf5(read_source, &source));
   tt_err e = member ? use_member(&all, *member) : TT_OK;
   if (e) tt_trained_ensembles_destroy(&all);
   return e ? e : tt_model_create(&all, out);
 }
 
-static int call_open(const char *file, const void *bytes, int64_t size, const int64_t *member,
-                     tutti_model **out)
+static int call_open(const char *file, const void *bytes, int64_t size, const char *group,
+                     const int64_t *member, tutti_model **out)
 {
   tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? TT_OK : TT_FAIL(USAGE, "out is NULL: there is no place for the model");
   if (!e && !file && !bytes && size != 0)
     e = TT_FAIL(USAGE, "%s is NULL", size < 0 ? "file" : "bytes");
-  return tt_call_end(caller, e ? e : open_model(file, bytes, size, member, out));
+  return tt_call_end(caller, e ? e : open_model(file, bytes, size, group, member, out));
 }
 
-int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, NULL, out); }
+int tutti_open(const char *file, tutti_model **out)
+{
+  return call_open(file, NULL, -1, NULL, NULL, out);
+}
 
 int tutti_open_member(const char *file, int64_t member, tutti_model **out)
 {
-  return call_open(file, NULL, -1, &member, out);
+  return call_open(file, NULL, -1, NULL, &member, out);
+}
+
+int tutti_open_group(const char *file, const char *group, tutti_model **out)
+{
+  return call_open(file, NULL, -1, group, NULL, out);
 }
 
 int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
 {
-  return call_open(NULL, bytes, size > 0 ? size : 0, NULL, out);
+  return call_open(NULL, bytes, size > 0 ? size : 0, NULL, NULL, out);
 }
 
 void tutti_close(tutti_model **model)

@@ -99,6 +99,9 @@ typedef struct tutti_model tutti_model;
  * holds its weights twice, the second time for single rows, unless this takes more than 64 MiB for
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
+/* Of a model with groups (option by) the ensemble of one, by its name: of a small group, and of
+ * "(pooled)", that of all rows. */
+TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
 
 /* The same, but the ensemble that has this member of model.h5 (0, 1, ..., through all ensembles)

@@ -28,6 +28,7 @@ struct tt_cli_args {
   int nas;
   const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
   const char *classes, *group;   /* of a table: lists of targets that are classes; a column */
+  const char *by;                /* of a table: list of columns */
   int member_count, epochs, budget, folds;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time, *preset, *method, *value, *better;
@@ -73,6 +74,10 @@ struct tt_cli_args {
     "of a table: targets that are classes, with the values 0, 1, ...")                             \
   X(GROUP, "group", 0, "NAME", TEXT(group),                                                        \
     "of a table: column whose rows with the same value stay in one part of the split")             \
+  X(BY, "by", 0, "A,B", TEXT(by),                                                                  \
+    "of a table: columns; an ensemble of its own for each of their values")                        \
+  X(ONE_GROUP, "group", 0, "NAME", TEXT(group),                                                    \
+    "of a model that was trained with by: only the ensemble of this value")                        \
   X(MEMBER_COUNT, "members", 0, "N", COUNT(member_count, 1),                                       \
     "of a table: members of each ensemble")                                                        \
   X(EPOCHS, "epochs", 0, "N", COUNT(epochs, 1), "of a table: most epochs of a member")             \

@@ -31,8 +31,8 @@ int tt_cli_has_table(const tt_cli_args *a) { return tt_table_job_is_table(a->fil
 
 tt_err tt_cli_no_table_options(const tt_cli_args *a)
 {
-  if (!a->inputs && !a->targets && !a->classes && !a->group && !a->member_count && !a->epochs &&
-      !a->delimiter && !a->decimal && !a->nas && !a->output)
+  if (!a->inputs && !a->targets && !a->classes && !a->group && !a->by && !a->member_count &&
+      !a->epochs && !a->delimiter && !a->decimal && !a->nas && !a->output)
     return TT_OK;
   return TT_FAIL(USAGE,
                  "%s: the options for tables (--targets, --inputs, -o ...) have no use for a job "
@@ -83,6 +83,7 @@ static tt_err write_job(const tt_cli_args *a, const char *file, char **text)
                             .targets = a->targets,
                             .classes = a->classes,
                             .group = a->group,
+                            .by = a->by,
                             .members = a->member_count,
                             .epochs = a->epochs,
                             .search = *search ? search : NULL,

@@ -23,8 +23,8 @@ typedef struct tt_verb {
 extern tt_comm *tt_world;
 
 #define TT_CLI_TABLE_OPTIONS                                                                       \
-  TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_MEMBER_COUNT,  \
-      TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
+  TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_BY,            \
+      TT_CLI_MEMBER_COUNT, TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
 #define TT_CLI_RUN_OPTIONS TT_CLI_MAX_TIME, TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
 
 /* The verbs, in the order of the help text.
@@ -98,18 +98,19 @@ extern tt_comm *tt_world;
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation. "     \
     "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
     TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,  \
-    TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
+    TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_ONE_GROUP, TT_CLI_QUIET,             \
+    TT_CLI_VERBOSE)                                                                                \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labeled rows",               \
     "Score a model on all labeled rows of a file, which may be a table: .csv, .tsv, .npy, .npz.",  \
     TT_CLI_SCORES, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,       \
-    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                     \
+    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)   \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
     "Show how much each input matters for the predictions on labeled rows: the increase of the "   \
     "error when its values are permuted between the rows, and the mean absolute derivative, with " \
     "their spread over the members. DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",              \
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
-    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED, TT_CLI_JSON,    \
-    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
+    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED,                 \
+    TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                                   \
   X("weigh", "MODEL.h5 SCORES.csv", 2, 2, weigh, "weigh members by scores of your own",            \
     "Write a model whose members have the weights that follow from a score of each member, which " \
     "another program has found, for example in a simulation with each member. SCORES.csv has the " \
@@ -122,8 +123,8 @@ extern tt_comm *tt_world;
     "Write a trained model as a file that other programs run without tutti: inputs in the units "  \
     "of the training data; mean, total, aleatoric and epistemic standard deviation. Choose one "   \
     "format.",                                                                                     \
-    TT_CLI_ONNX, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_FORCE, TT_CLI_QUIET,       \
-    TT_CLI_VERBOSE)                                                                                \
+    TT_CLI_ONNX, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_ONE_GROUP, TT_CLI_FORCE,   \
+    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
   X("plan", "JOB.yaml|TABLE", 1, 1, plan, "check a job; show memory, ranks, file sizes",           \
     "Check a job and its data, and print what it will need: what train refuses, plan refuses "     \

@@ -91,6 +91,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .inputs = args->inputs,
                           .output = args->output ? args->output : "pred.h5",
                           .force = args->force,
+                          .group = args->group,
                           .members = args->members,
                           .jacobian = args->jacobian,
                           .quantile = quantile};
@@ -104,7 +105,8 @@ tt_err tt_verb_predict(const tt_cli_args *args)
 
 static tt_score_file_options score_rows(const tt_cli_args *args, const tt_table_format *format)
 {
-  return (tt_score_file_options){args->file[1], args->inputs, args->targets, args->weights, format};
+  return (tt_score_file_options){args->file[1], args->inputs, args->targets,
+                                 args->weights, format,       args->group};
 }
 
 tt_err tt_verb_evaluate(const tt_cli_args *args)
@@ -161,7 +163,8 @@ tt_err tt_verb_export(const tt_cli_args *args)
       [TT_EXPORT_c] = args->c_source,
       [TT_EXPORT_torch] = args->torch,
   };
-  tt_export_options o = {.model = args->file[0], .output = args->output, .force = args->force};
+  tt_export_options o = {
+      .model = args->file[0], .output = args->output, .group = args->group, .force = args->force};
   int formats = 0;
   for (int i = 0; i < TT_EXPORT_FORMAT_COUNT; i++) {
     formats += wanted[i];

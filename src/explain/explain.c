@@ -53,7 +53,7 @@ tt_err tt_explain(tt_comm *c, const tt_explain_options *o)
   tt_importance found = {0};
   tt_err e = tt_agree(c, tt_h5_check_output_local(o->output, o->force, input));
   if (!e) e = tt_resources_for_job(c, NULL, &own.ops, &use);
-  if (!e) e = tt_model_read(c, o->model, &model);
+  if (!e) e = tt_model_read_group(c, o->model, (tt_model_choice){o->rows.group, 0}, &model);
   if (!e) own.ops = tt_resources_predict_engine(own.ops, &model);
   if (!e) e = tt_score_file_open(c, &model, &o->rows, &file);
   if (!e) e = tt_explain_rows_read(c, &file, o, &rows);

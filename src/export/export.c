@@ -231,7 +231,7 @@ tt_err tt_export_local(const tt_export_options *o)
   tt_trained_ensembles all = {0};
   const char *file = o->output ? o->output : name[o->format];
   TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
-  TT_TRY(tt_model_read_local(o->model, &all));
+  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, (tt_model_choice){o->group, 0}, &all));
   char *path = realpath(o->model, NULL);
   tt_err e = export_model(&all, path ? path : o->model, file, o->format, meaning[o->format]);
   free(path);

@@ -221,7 +221,7 @@ static tt_err log_labels(const tt_dataset *d, const tt_cohort *c, const tt_ensem
   char text[NAMES] = "";
   int32_t *row = NULL;
   int64_t rows = 0;
-  TT_TRY(tt_dataset_rows(d, TT_TRAIN, e->column, e->targets, &row, &rows));
+  TT_TRY(tt_dataset_rows(d, TT_TRAIN, e->rows, e->column, e->targets, &row, &rows));
   for (int64_t k = 0; c->partial_labels && k < e->targets; k++) {
     char one[128];
     int64_t labels = 0;

@@ -155,6 +155,7 @@ tt_err tt_table_columns_use(tt_table_columns *t)
   for (int64_t k = 0; k < t->facts.columns; k++) judge(t, k);
   if (t->inputs) t->id = NULL;
   TT_TRY(mark(t, "--group", t->group, TT_USE_OTHER));
+  TT_TRY(mark(t, "--by", t->by, TT_USE_OTHER));
   TT_TRY(mark(t, "--targets", t->targets, TT_USE_TARGET));
   for (int64_t k = 0; k < t->facts.columns; k++)
     if (t->of[k].use == TT_USE_TARGET && t->of[k].categories) judge_classes(t, k);

@@ -19,7 +19,7 @@ typedef struct tt_table_column {
 
 /* Lists of columns as in tt_table_job_options, borrowed. */
 typedef struct tt_table_columns {
-  const char *table, *inputs, *targets, *group;
+  const char *table, *inputs, *targets, *group, *by;
   tt_table_facts facts;
   tt_table_column *of; /* [facts.columns] */
   const char *id;      /* column of names of rows, or NULL */

@@ -165,6 +165,7 @@ static void put_ensembles(const table_job *j)
   int64_t count = j->target.count > MOST_ENSEMBLES ? 1 : j->target.count;
   for (int64_t k = 0; k < j->target.count; k++)
     if (is_class(j, j->target.name[k])) count = j->target.count;
+  if (j->o->by) count = 1; /* of each group */
   fputs("ensembles:\n", j->out);
   for (int64_t k = 0; k < count; k++) {
     const char *target = j->target.name[k];
@@ -179,6 +180,18 @@ static void put_ensembles(const table_job *j)
     if (is_class(j, target)) fputs(", train: {loss: cross_entropy}", j->out);
     fputs("}\n", j->out);
   }
+}
+
+static void put_by(const table_job *j)
+{
+  tt_list *columns = NULL;
+  if (!j->o->by || tt_list_parse("--by", j->o->by, &columns)) return;
+  for (int64_t i = 0; i < columns->count; i++) {
+    fputs(i ? ", " : "by: [", j->out);
+    put_name(columns->item[i], j->out);
+  }
+  fputs("]\n", j->out);
+  tt_list_destroy(&columns);
 }
 
 static void put_rest(const table_job *j)
@@ -196,6 +209,7 @@ static void put_rest(const table_job *j)
     put_name(j->o->group, j->out);
   }
   if (j->o->group || folded) fputs("}\n", j->out);
+  put_by(j);
   put_ensembles(j);
   if (j->o->search) fprintf(j->out, "search: %s\n", j->o->search);
   if (j->o->epochs) fprintf(j->out, "train: {epochs: %d}\n", j->o->epochs);
@@ -369,10 +383,12 @@ static tt_err write_all(table_job *j)
 
 tt_err tt_table_job_write_local(const tt_table_job_options *o, char **text)
 {
-  table_job j = {
-      .o = o,
-      .columns = {
-          .table = o->table, .inputs = o->inputs, .targets = o->targets, .group = o->group}};
+  table_job j = {.o = o,
+                 .columns = {.table = o->table,
+                             .inputs = o->inputs,
+                             .targets = o->targets,
+                             .group = o->group,
+                             .by = o->by}};
   char *bytes = NULL;
   size_t size = 0;
   j.out = open_memstream(&bytes, &size);

@@ -9,6 +9,7 @@ typedef struct tt_table_job_options {
   const char *inputs, *targets; /* lists of columns or datasets (io/table/column_choice.h) */
   const char *classes;          /* list of the targets that are classes */
   const char *group;            /* column of data.split.group */
+  const char *by;               /* list of the columns of `by` */
   tt_table_format format;       /* of a CSV file; zeros are found */
   int members, epochs;
   const char *search;    /* `search:` of the job, as YAML */

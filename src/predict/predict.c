@@ -318,7 +318,7 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   tt_err e = tt_agree(c, check_options_local(o));
   if (!e) e = name_file(&p, name);
   if (!e) e = tt_resources_for_job(c, NULL, &p.ops, &p.use);
-  if (!e) e = tt_model_read(c, o->model, &p.model);
+  if (!e) e = tt_model_read_group(c, o->model, (tt_model_choice){o->group, 1}, &p.model);
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, p.model.at[0]->input.id);

@@ -51,7 +51,7 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   tt_err e = o->output ? tt_h5_check_output_local(o->output, o->force, input) : TT_OK;
   e = tt_agree(c, e);
   if (!e) e = tt_resources_for_job(c, NULL, &ops, &use);
-  if (!e) e = tt_model_read(c, o->model, &model);
+  if (!e) e = tt_model_read_group(c, o->model, (tt_model_choice){o->rows.group, 0}, &model);
   if (!e) ops = tt_resources_predict_engine(ops, &model);
   if (!e) e = tt_score_file_open(c, &model, &o->rows, &l);
   if (!e) {

@@ -8,6 +8,7 @@
 typedef struct tt_score_file_options {
   const char *file, *inputs, *targets, *weights;
   const tt_table_format *format; /* of a CSV file; borrowed */
+  const char *group;             /* of the model (`by`); NULL: it has none */
 } tt_score_file_options;
 
 typedef struct tt_score_file {

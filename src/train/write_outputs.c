@@ -3,10 +3,12 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/model/by_groups.h"
 #include "io/files/memory.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
+#include "src/host/watchdog.h"
 #include "src/job/data_advice.h"
 #include "src/predict/postprocess.h"
 #include "src/score/advice.h"
@@ -41,6 +43,9 @@ typedef struct output_writer {
   float **w;                  /* [parts][members of this rank][P] those of `model` */
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
+  tt_by_groups *groups;       /* of `by`, borrowed from the data; or NULL */
+  tt_scores **score, **oob;   /* [groups] of each of them */
+  tt_test_predictions tests;  /* of the test rows of all groups, one group after the other */
   tt_trials *trials;
   int no_scores;
 } output_writer;
@@ -131,7 +136,12 @@ static void destroy_local(output_writer *k)
     tt_scores_destroy(&k->output[i].oob);
   }
   for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_predictions_free(&k->table[i]);
-  tt_free_all(&k->output, &k->table, &k->part, &k->result, &k->model, &k->w);
+  for (int64_t g = 0; k->groups && g < k->groups->count; g++) {
+    if (k->score) tt_scores_destroy(&k->score[g]);
+    if (k->oob) tt_scores_destroy(&k->oob[g]);
+  }
+  if (k->groups && k->all.at && k->all.at[0]) k->all.at[0]->groups = NULL;
+  tt_free_all(&k->output, &k->table, &k->part, &k->result, &k->model, &k->w, &k->score, &k->oob);
   tt_trained_ensembles_destroy(&k->all);
 }
 
@@ -246,18 +256,141 @@ static tt_err score_out_of_bag(output_writer *k)
   return e;
 }
 
-/* Scores of all trained ensembles in one; *out stays NULL if none has scores. */
+/* Collective. Score the test rows, and rows out of bag.
+ *   rows  test rows; owner of its list: the caller */
+static tt_err score_rows(output_writer *k, tt_split_rows *rows)
+{
+  tt_err e = tt_agree(k->c, tt_split_rows_list(k->job->data, TT_TEST, rows));
+  if (!e && rows->count > 0) e = score_all(k, rows);
+  return e ? e : score_out_of_bag(k);
+}
+
+/* Groups of `by`: what comes after the training of one group is that of a job with its rows alone. */
+typedef struct group_job {
+  tt_job job;
+  tt_dataset data;
+  tt_cohort cohort, *cohorts;
+  tt_state state;
+  tt_shard shard;
+} group_job;
+
+static tt_err open_group(const output_writer *k, const tt_shards *shards, int64_t group,
+                         group_job *g)
+{
+  g->job = *k->job;
+  g->data = tt_by_groups_data(k->job->data, group);
+  TT_TRY(tt_by_groups_cohort(shards->at[0].cohort, group, &g->cohort));
+  g->state = *shards->at[0].state;
+  g->state.first -= shards->at[0].cohort->ensemble[group].first;
+  g->shard = shards->at[0];
+  g->shard.cohort = g->cohorts = &g->cohort;
+  g->shard.state = &g->state;
+  g->job.data = &g->data;
+  g->job.training = g->data;
+  g->job.cohorts = (tt_cohorts){1, &g->cohorts};
+  return TT_OK;
+}
+
+/* Append the predictions of the test rows of a group; those of the group of all rows would repeat
+ * the rows. On rank 0. */
+static tt_err append_tests(const tt_split_rows *rows, int64_t group, int64_t columns,
+                           const tt_test_predictions *one, tt_test_predictions *all)
+{
+  if (!one->y) return TT_OK;
+  for (int64_t i = 0; i < one->rows; i++) {
+    all->row[all->rows + i] = rows->d->origin[rows->row[i]];
+    all->group[all->rows + i] = (int32_t)group;
+  }
+#define X(field, ...)                                                                              \
+  memcpy(all->field + all->rows * columns, one->field,                                             \
+         (size_t)(one->rows * columns) * sizeof *one->field);
+  TT_TEST_VARIABLES(X)
+#undef X
+  all->rows += one->rows;
+  return TT_OK;
+}
+
+static tt_err finish_group(output_writer *k, const tt_shards *shards, int64_t group)
+{
+  group_job g = {.cohorts = NULL};
+  output_writer one = {.c = k->c, .job = &g.job, .ops = k->ops, .trials = k->trials};
+  tt_split_rows rows = {0};
+  tt_err e = open_group(k, shards, group, &g);
+  if (!e) e = create_local(&one, &(tt_shards){1, &g.shard});
+  e = tt_agree(k->c, e);
+  if (!e) gather_all(&one);
+  if (!e) e = postprocess(&one);
+  if (!e) e = score_rows(&one, &rows);
+  if (!e) e = tt_by_groups_insert(one.all.at[0], group, k->all.at[0]);
+  if (!e && group >= k->groups->pooled)
+    e = append_tests(&rows, group, tt_trained_ensemble_columns(one.all.at[0]), &one.table[0],
+                     &k->tests);
+  e = tt_agree(k->c, e);
+  if (!e) k->score[group] = one.output[0].scores, one.output[0].scores = NULL;
+  if (!e) k->oob[group] = one.output[0].oob, one.output[0].oob = NULL;
+  destroy_local(&one);
+  tt_free_all(&rows.row, &g.cohort.ensemble, &g.cohort.member);
+  return e;
+}
+
+static tt_err create_tests(output_writer *k)
+{
+  const tt_dataset *d = k->job->data;
+  int64_t rows = 0, columns = tt_trained_ensemble_width(k->all.at[0]);
+  TT_TRY(TT_ALLOC(k->score, k->groups->count));
+  TT_TRY(TT_ALLOC(k->oob, k->groups->count));
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  for (int64_t r = 0; r < d->rows; r++) rows += d->split[r] == TT_TEST;
+  TT_TRY(TT_ALLOC(k->tests.row, rows));
+  TT_TRY(TT_ALLOC(k->tests.group, rows));
+#define X(field, ...) TT_TRY(TT_ALLOC(k->tests.field, rows *columns));
+  TT_TEST_VARIABLES(X)
+#undef X
+  return TT_OK;
+}
+
+/* Collective. Warnings of single groups would be too many. */
+static tt_err finish_groups(output_writer *k, const tt_shards *shards)
+{
+  tt_log_level level = tt_log_get_settings().level;
+  tt_err e = tt_agree(k->c, create_tests(k));
+  k->all.at[0]->groups = k->groups;
+  if (level < TT_LOG_DEBUG) tt_log_set_level(TT_LOG_ERROR);
+  for (int64_t g = 0; !e && g < k->groups->count; g++) {
+    tt_watchdog_heartbeat_local("scoring groups");
+    e = finish_group(k, shards, g);
+  }
+  tt_log_set_level(level);
+  tt_bcast(k->c, &k->tests.rows, sizeof k->tests.rows);
+  return e;
+}
+
+/* Scores of all trained ensembles, or groups, in one; *out stays NULL if none has scores. */
 static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out)
 {
   const tt_scores **scores = NULL;
+  tt_trained_ensemble one = *k->all.at[0], **same = NULL;
+  tt_trained_ensembles all = k->all;
   int any = 0;
-  TT_TRY(TT_ALLOC(scores, k->all.count));
-  for (int64_t i = 0; i < k->all.count; i++) {
-    scores[i] = oob ? k->output[i].oob : k->output[i].scores;
+  if (k->groups) {
+    all.count = one.ensembles;
+    one.ensembles = 1;
+    one.members = one.ensemble[0].members;
+    TT_TRY(TT_ALLOC(same, all.count));
+    all.at = same;
+  }
+  tt_err e = TT_ALLOC(scores, all.count);
+  for (int64_t i = 0; !e && i < all.count; i++) {
+    if (k->groups) same[i] = &one;
+    scores[i] = k->groups ? (oob ? k->oob : k->score)[i]
+                : oob     ? k->output[i].oob
+                          : k->output[i].scores;
     any |= scores[i] != NULL;
   }
-  tt_err e = any ? tt_scores_concat(&k->all, scores, out) : TT_OK;
+  if (!e && any) e = tt_scores_concat(&all, scores, out);
+  if (!e && any && k->groups) (*out)->groups = all.count;
   tt_free(scores);
+  tt_free(same);
   return e;
 }
 
@@ -274,22 +407,23 @@ static tt_err write_results(output_writer *k)
   char path[PATH_MAX];
   tt_split_rows rows = {0};
   tt_scores *scores = NULL, *oob = NULL;
-  tt_test_predictions table = {0};
+  tt_test_predictions table = {0}, *tests = &k->tests;
   snprintf(path, sizeof path, "%s/results.h5", k->job->cfg->run_directory);
-  tt_err e = tt_agree(k->c, tt_split_rows_list(k->job->data, TT_TEST, &rows));
-  int tested = !e && rows.count > 0;
-  table.row = rows.row; /* freed with the table */
-  table.ids = &k->job->data->ids;
-  if (tested) e = score_all(k, &rows);
-  if (!e) e = score_out_of_bag(k);
+  tt_err e = k->groups ? TT_OK : score_rows(k, &rows);
+  int tested = !e && (k->groups ? k->tests.rows : rows.count) > 0;
+  if (!k->groups) {
+    tests = &table;
+    table.row = rows.row; /* freed with the table */
+  }
+  tests->ids = &k->job->data->ids;
   if (!e) e = join_scores_local(k, 0, &scores);
   if (!e) e = join_scores_local(k, 1, &oob);
-  if (!e && tested) e = tt_test_predictions_concat(&k->all, k->table, &table);
+  if (!e && tested && !k->groups) e = tt_test_predictions_concat(&k->all, k->table, &table);
   e = tt_agree(k->c, e);
   if (!e)
-    e = tt_results_write(k->c, path, k->result, &k->all, scores, oob, tested ? &table : NULL,
+    e = tt_results_write(k->c, path, k->result, &k->all, scores, oob, tested ? tests : NULL,
                          k->trials, k->from);
-  if (!e && !k->no_scores) print_local(k, tested);
+  if (!e && !k->no_scores && !k->groups) print_local(k, tested);
   tt_scores_destroy(&scores);
   tt_scores_destroy(&oob);
   tt_test_predictions_free(&table);
@@ -314,7 +448,8 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards, 
   tt_err e = tt_agree(c, create_local(&k, shards));
   if (!e) gather_all(&k);
   if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);
-  if (!e) e = postprocess(&k);
+  k.groups = e ? NULL : job->data->groups;
+  if (!e) e = k.groups ? finish_groups(&k, shards) : postprocess(&k);
   if (!e) weigh_trials(&k);
   if (!e && !quiet) e = tt_agree(c, print_trials(&k));
   if (!e) e = write_model(&k);
@@ -322,7 +457,9 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards, 
   if (!e)
     tt_log_root(quiet || tt_memory_is_path(job->cfg->run_directory) ? TT_LOG_DEBUG : TT_LOG_INFO,
                 "wrote %s/model.h5 and results.h5", job->cfg->run_directory);
-  if (!e && !quiet && tt_comm_is_root(c)) log_advice_local(job, job->cfg->run_directory);
+  if (!e && !quiet && tt_comm_is_root(c) && !k.groups)
+    log_advice_local(job, job->cfg->run_directory);
+  tt_test_predictions_free(&k.tests);
   destroy_local(&k);
   return e;
 }

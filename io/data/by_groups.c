@@ -1,0 +1,378 @@
+/* by_groups.c — the data set of `by`; see data_internal.h. Every rank makes it from the same values,
+ * so that only the numbers of the groups are sent. */
+#include "core/model/by_groups.h"
+
+#include "core/base/list.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/data/data_internal.h"
+#include "io/data/raw_data.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Rows of one group, as a data set of a job that has no others. */
+typedef struct group_rows {
+  int64_t rows;
+  const int64_t *row;    /* [rows] of the file */
+  double *x, *y;         /* [rows][D], [rows][T] */
+  tt_row_key *key;       /* [rows] */
+  tt_split_values split; /* [rows] */
+  tt_row_parts parts;
+} group_rows;
+
+typedef struct group_maker {
+  tt_loader *l;
+  tt_comm *alone;
+  const double *x, *y; /* of all rows */
+  tt_by_values by;     /* on all ranks; names in their order */
+  tt_split_values split;
+  int64_t *first, *order; /* [by.count + 1], [rows]: rows of group g are order[first[g]], ... */
+  group_rows now;
+  tt_dataset *d; /* that is made */
+} group_maker;
+
+/* Names and numbers */
+
+typedef struct named_number {
+  const char *name;
+  int32_t number;
+} named_number;
+
+static int compare_named(const void *a, const void *b)
+{
+  return tt_by_compare(((const named_number *)a)->name, ((const named_number *)b)->name);
+}
+
+/* The order of the names, instead of that of the rows: it does not depend on these. */
+static tt_err sort_names(tt_by_values *v)
+{
+  named_number *sorted = NULL;
+  int32_t *place = NULL;
+  char **name = NULL;
+  tt_err e = TT_ALLOC(sorted, v->count);
+  if (!e) e = TT_ALLOC(place, v->count);
+  if (!e) e = TT_ALLOC(name, v->count);
+  for (int32_t i = 0; !e && i < v->count; i++) sorted[i] = (named_number){v->name[i], i};
+  if (!e) {
+    qsort(sorted, (size_t)v->count, sizeof *sorted, compare_named);
+    for (int32_t i = 0; i < v->count; i++) {
+      place[sorted[i].number] = i;
+      name[i] = v->name[sorted[i].number];
+    }
+    for (int64_t r = 0; r < v->rows; r++) v->number[r] = place[v->number[r]];
+    memcpy(v->name, name, (size_t)v->count * sizeof *name);
+  }
+  tt_free_all(&sorted, &place, &name);
+  return e;
+}
+
+static tt_err read_names_local(group_maker *m)
+{
+  tt_loader *l = m->l;
+  tt_table_format format = tt_data_format(l->cfg);
+  format.marks = tt_data_reader_marks(l->rows);
+  TT_TRY(tt_by_values_read_local(l->file, &format, &l->cfg->top_by, l->d->rows, &m->by));
+  for (int64_t i = 0; i < m->by.count; i++)
+    if (!strcmp(m->by.name[i], TT_BY_POOLED))
+      return TT_FAIL(DATA, "%s: by: a group has the name %s, which is that of all rows", l->file,
+                     TT_BY_POOLED);
+  TT_TRY(sort_names(&m->by));
+  return tt_split_values_read_local(l->rows, l->cfg, &m->split);
+}
+
+/* The names as one text. */
+static tt_err pack_names(const tt_by_values *v, char **text, int64_t *bytes)
+{
+  for (int64_t i = 0; i < v->count; i++) *bytes += (int64_t)strlen(v->name[i]) + 1;
+  TT_TRY(TT_ALLOC(*text, *bytes));
+  for (int64_t i = 0, at = 0; i < v->count; at += (int64_t)strlen(v->name[i++]) + 1)
+    strcpy(*text + at, v->name[i]);
+  return TT_OK;
+}
+
+static tt_err unpack_names(tt_by_values *v, const char *text)
+{
+  TT_TRY(TT_ALLOC(v->name, v->count));
+  for (int64_t i = 0; i < v->count; text += strlen(text) + 1)
+    TT_TRY(tt_text_set(&v->name[i++], text));
+  return TT_OK;
+}
+
+/* Collective. What rank 0 has read, on all ranks. */
+static tt_err share_names(group_maker *m)
+{
+  tt_comm *c = m->l->comm;
+  int root = tt_comm_is_root(c), has_value;
+  int64_t rows = m->l->d->rows, bytes = 0;
+  char *text = NULL;
+  tt_err e = root ? pack_names(&m->by, &text, &bytes) : TT_ALLOC(m->by.number, rows);
+  tt_split_by by = tt_data_split_by(m->l->cfg);
+  has_value = by < TT_SPLIT_BY_fractions;
+  m->split.by = by;
+  m->split.rows = m->by.rows = rows;
+  if (!e && !root && has_value) e = TT_ALLOC(m->split.value, rows);
+  e = tt_agree(c, e);
+  if (!e) {
+    tt_bcast(c, &bytes, sizeof bytes);
+    tt_bcast(c, &m->by.count, sizeof m->by.count);
+    tt_bcast(c, m->by.number, rows * (int64_t)sizeof *m->by.number);
+    if (has_value) tt_bcast(c, m->split.value, rows * (int64_t)sizeof *m->split.value);
+    e = tt_agree(c, root ? TT_OK : TT_ALLOC(text, bytes));
+  }
+  if (!e) tt_bcast(c, text, bytes);
+  if (!e) e = tt_agree(c, root ? TT_OK : unpack_names(&m->by, text));
+  tt_free(text);
+  return e;
+}
+
+/* Sort the rows by their groups; those of a group stay in their order. Returns the most of one. */
+static tt_err sort_rows(group_maker *m, int64_t *most)
+{
+  int64_t rows = m->by.rows, groups = m->by.count;
+  int64_t *next = NULL;
+  TT_TRY(TT_ALLOC(m->first, groups + 1));
+  TT_TRY(TT_ALLOC(m->order, rows));
+  TT_TRY(TT_ALLOC(next, groups));
+  for (int64_t r = 0; r < rows; r++) m->first[m->by.number[r] + 1]++;
+  for (int64_t g = 0; g < groups; g++) {
+    if (m->first[g + 1] > *most) *most = m->first[g + 1];
+    m->first[g + 1] += m->first[g];
+    next[g] = m->first[g];
+  }
+  for (int64_t r = 0; r < rows; r++) m->order[next[m->by.number[r]]++] = r;
+  tt_free(next);
+  return TT_OK;
+}
+
+/* One group */
+
+static tt_err allocate_group(group_maker *m, int64_t rows)
+{
+  const tt_dataset *all = m->l->d;
+  group_rows *g = &m->now;
+  TT_TRY(TT_ALLOC(g->x, rows * all->scaler.inputs));
+  TT_TRY(TT_ALLOC(g->y, rows * all->targets));
+  TT_TRY(TT_ALLOC(g->key, rows));
+  TT_TRY(TT_ALLOC(g->parts.split, rows));
+  if (m->split.value) TT_TRY(TT_ALLOC(g->split.value, rows));
+  return m->split.by == TT_SPLIT_BY_group ? TT_ALLOC(g->split.group, rows) : TT_OK;
+}
+
+static void take_rows(group_maker *m, int64_t group)
+{
+  const tt_dataset *all = m->l->d;
+  group_rows *g = &m->now;
+  int64_t D = all->scaler.inputs, T = all->targets;
+  g->rows = g->split.rows = m->first[group + 1] - m->first[group];
+  g->row = m->order + m->first[group];
+  g->split.by = m->split.by;
+  for (int64_t i = 0; i < g->rows; i++) {
+    int64_t r = g->row[i];
+    memcpy(g->x + i * D, m->x + r * D, (size_t)D * sizeof *g->x);
+    memcpy(g->y + i * T, m->y + r * T, (size_t)T * sizeof *g->y);
+    if (g->split.value) g->split.value[i] = m->split.value[r];
+    g->parts.split[i] = all->split[r]; /* with TT_SPLIT_BY_file */
+  }
+  if (g->split.group)
+    memcpy(g->split.group, g->split.value, (size_t)g->rows * sizeof *g->split.group);
+}
+
+/* Rows with a label, of a part or (-1) of all. */
+static int64_t count_labeled(const group_rows *g, int64_t targets, int part)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < g->rows; i++) {
+    int labeled = 0;
+    for (int64_t t = 0; t < targets; t++) labeled |= !isnan(g->y[i * targets + t]);
+    count += labeled && (part < 0 || g->parts.split[i] == part);
+  }
+  return count;
+}
+
+/* Split the rows. *enough = 0: a part that should have rows gets no label. */
+static tt_err split_group(group_maker *m, int *enough)
+{
+  const tt_config *cfg = m->l->cfg;
+  const double fraction[TT_SPLITS] = {1.0, cfg->data_split_validation, 0.0};
+  group_rows *g = &m->now;
+  int64_t T = m->l->d->targets;
+  tt_free(g->parts.unit);
+  TT_TRY(tt_data_row_keys_local(g->rows, m->l->d->scaler.inputs, g->x, g->key));
+  TT_TRY(tt_data_split_rows_local(&g->split, cfg, g->key, &g->parts));
+  for (int k = 0; k < TT_SPLITS; k++) *enough &= fraction[k] <= 0.0 || count_labeled(g, T, k) > 0;
+  return TT_OK;
+}
+
+/* Append a data set with its scales: group number groups->count. */
+static tt_err append(group_maker *m, tt_dataset *one, const char *name, const int64_t *row)
+{
+  tt_dataset *d = m->d;
+  tt_by_groups *groups = d->groups;
+  int64_t first = d->rows, n = one->rows;
+  if (one->unit && !d->unit) {
+    int64_t most = m->by.rows * 2;
+    TT_TRY(TT_ALLOC(d->unit, most));
+    for (int64_t i = 0; i < most; i++) d->unit[i] = TT_BY_NO_UNIT;
+  }
+  memcpy(d->x + first * d->inputs, one->x, (size_t)(n * d->inputs) * sizeof *d->x);
+  memcpy(d->y + first * d->targets, one->y, (size_t)(n * d->targets) * sizeof *d->y);
+  memcpy(d->split + first, one->split, (size_t)n);
+  if (one->unit) memcpy(d->unit + first, one->unit, (size_t)n * sizeof *d->unit);
+  for (int64_t i = 0; i < n; i++) d->origin[first + i] = row ? row[i] : i;
+  groups->scaler[groups->count] = one->scaler;
+  one->scaler = (tt_scaler){.inputs = 0};
+  groups->rows[groups->count] = (tt_slice){first, n};
+  d->rows += n;
+  return tt_text_set(&groups->name[groups->count++], name);
+}
+
+static tt_err add_pooled(group_maker *m)
+{
+  const tt_dataset *all = m->l->d;
+  const tt_raw_dataset raw = {m->l->file, all->rows, &all->input, &all->target, &all->scaler.net,
+                              m->x,       m->y,      all->split,  all->unit};
+  tt_dataset *one = NULL;
+  TT_TRY(tt_data_from_memory(m->alone, m->l->cfg, &raw, &one));
+  tt_err e = append(m, one, TT_BY_POOLED, NULL);
+  m->d->groups->pooled = 1;
+  tt_dataset_destroy(&one);
+  return e;
+}
+
+/* Values that cannot be normalized make a group a small one too. */
+static tt_err add_group(group_maker *m, int64_t group)
+{
+  const tt_dataset *all = m->l->d;
+  group_rows *g = &m->now;
+  tt_by_groups *groups = m->d->groups;
+  tt_dataset *one = NULL;
+  take_rows(m, group);
+  int enough = count_labeled(g, all->targets, -1) >= m->l->cfg->top_by_min_rows;
+  tt_err e = enough ? split_group(m, &enough) : TT_OK;
+  const tt_raw_dataset raw = {m->by.name[group], g->rows, &all->input, &all->target,
+                              &all->scaler.net,  g->x,    g->y,        g->parts.split,
+                              g->parts.unit};
+  if (!e && enough) e = tt_data_from_memory(m->alone, m->l->cfg, &raw, &one);
+  if (e == TT_E_DATA) {
+    tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->by.name[group], tt_err_last());
+    e = TT_OK;
+  }
+  if (!e && one) e = append(m, one, m->by.name[group], g->row);
+  if (!e && !one) {
+    groups->small_rows[groups->small] = g->rows;
+    e = tt_text_set(&groups->small_name[groups->small++], m->by.name[group]);
+  }
+  tt_dataset_destroy(&one);
+  return e;
+}
+
+/* All groups */
+
+static tt_err create_dataset(group_maker *m)
+{
+  tt_dataset *all = m->l->d;
+  const tt_config *cfg = m->l->cfg;
+  tt_net_inputs net = {0};
+  int pooled = cfg->top_by_small == TT_BY_SMALL_pooled;
+  int64_t most = all->rows * (1 + pooled);
+  if (most > INT32_MAX)
+    return TT_FAIL(DATA,
+                   "%s: by: %" PRId64 " rows, with those of the pooled model; at most %" PRId32,
+                   m->l->file, most, INT32_MAX);
+  TT_TRY(tt_dataset_create(most, all->inputs, all->targets, 0, &m->d));
+  m->d->rows = 0;
+  TT_TRY(tt_net_inputs_copy(&all->scaler.net, &net));
+  TT_TRY(tt_dataset_set_columns(m->d, &all->input, &all->target, &net));
+  TT_TRY(TT_ALLOC(m->d->origin, most));
+  TT_TRY(tt_by_groups_create(m->by.count + pooled, m->by.count, all->inputs, &m->d->groups));
+  m->d->groups->count = m->d->groups->small = 0;
+  for (int64_t k = 0; k < cfg->top_by.count; k++)
+    TT_TRY(tt_list_add(&m->d->groups->columns, cfg->top_by.value[k]));
+  return tt_text_set(&m->d->groups->ensemble, cfg->ensemble[0].name);
+}
+
+/* What belongs to the file, and not to its values. */
+static tt_err take_facts(group_maker *m)
+{
+  tt_dataset *all = m->l->d, *d = m->d;
+  d->ids = all->ids;
+  all->ids = (tt_row_ids){0};
+  d->like_ids = all->like_ids;
+  d->repeated_rows = all->repeated_rows;
+  d->seen_rows = all->seen_rows;
+  d->unit_ordered = all->unit_ordered;
+  d->hash =
+      XXH3_64bits_withSeed(m->by.number, (size_t)m->by.rows * sizeof *m->by.number, all->hash);
+  tt_scaler_free(&d->scaler);
+  return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
+}
+
+static void log_groups(const group_maker *m)
+{
+  enum { SHOWN = 3 };
+  const tt_by_groups *g = m->d->groups;
+  int64_t least = INT64_MAX, most = 0, own = g->count - g->pooled;
+  char text[256] = "", one[96];
+  for (int64_t i = g->pooled; i < g->count; i++) {
+    least = g->rows[i].count < least ? g->rows[i].count : least;
+    most = g->rows[i].count > most ? g->rows[i].count : most;
+  }
+  for (int64_t i = 0; i < g->small && i < SHOWN; i++) {
+    snprintf(one, sizeof one, "%.40s (%" PRId64 ")", g->small_name[i], g->small_rows[i]);
+    tt_text_append(text, sizeof text, ", ", one);
+  }
+  tt_log_root(TT_LOG_INFO, "by %s: %" PRId64 " group%s of %" PRId64 " to %" PRId64 " rows%s",
+              g->columns, own, tt_plural(own), least, most,
+              g->pooled ? ", and one ensemble for all rows" : "");
+  if (g->small)
+    tt_log_root(TT_LOG_WARN,
+                "by %s: %" PRId64 " group%s too few rows (by_min_rows %" PRId64
+                ") for an ensemble of %s own, and take %s: %s%s",
+                g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
+                g->small == 1 ? "its" : "their", g->pooled ? "that of all rows" : "none (by_small)",
+                text, g->small > SHOWN ? ", ..." : "");
+}
+
+static tt_err make_local(group_maker *m)
+{
+  int64_t most = 0;
+  TT_TRY(create_dataset(m));
+  TT_TRY(sort_rows(m, &most));
+  TT_TRY(allocate_group(m, most));
+  if (m->l->cfg->top_by_small == TT_BY_SMALL_pooled) TT_TRY(add_pooled(m));
+  for (int64_t g = 0; g < m->by.count; g++) TT_TRY(add_group(m, g));
+  const tt_by_groups *groups = m->d->groups;
+  if (groups->count == groups->pooled)
+    return TT_FAIL(
+        DATA,
+        "%s: by %s: none of the %" PRId64 " groups has %" PRId64
+        " rows with labels that can be split and normalized; lower by_min_rows, or leave "
+        "by out",
+        m->l->file, groups->columns, groups->small, m->l->cfg->top_by_min_rows);
+  return take_facts(m);
+}
+
+tt_err tt_data_make_groups(tt_loader *l, const double *x, const double *y)
+{
+  group_maker m = {.l = l, .x = x, .y = y};
+  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_names_local(&m) : TT_OK);
+  if (!e) e = share_names(&m);
+  if (!e) e = tt_agree(l->comm, tt_comm_alone_local(&m.alone));
+  if (!e) e = tt_agree(l->comm, make_local(&m));
+  if (!e) log_groups(&m);
+  if (e) tt_dataset_destroy(&m.d);
+  if (!e) tt_dataset_destroy(&l->d);
+  if (!e) l->d = m.d;
+  if (m.alone) tt_comm_end(&m.alone);
+  tt_by_values_free(&m.by);
+  tt_split_values_free(&m.split);
+  tt_split_values_free(&m.now.split);
+  tt_row_parts_free(&m.now.parts);
+  tt_free_all(&m.first, &m.order, &m.now.x, &m.now.y, &m.now.key);
+  return e;
+}
