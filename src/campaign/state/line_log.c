@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "io/files/files.h"
+#include "io/files/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,6 +156,7 @@ static tt_err check_not_replaced(const tt_line_log *l)
   if (!fstat(l->descriptor, &mine) && !stat(l->file, &there) && mine.st_ino == there.st_ino &&
       mine.st_dev == there.st_dev)
     return TT_OK;
+  TT_TRY(tt_owner_check_local(l->file));
   return TT_FAIL(STOPPED, "%s: another process has replaced the file", l->file);
 }
 
