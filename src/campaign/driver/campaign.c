@@ -89,6 +89,7 @@ tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
   tt_err e = tt_campaign_open(&k);
   if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;
   if (!e) e = rounds(&k);
+  tt_inbox_end_local(&k.inbox);
   if (k.claimed) e = tt_ckpt_explain(c, k.directory, e);
   if (k.h) write_final_status(&k, e);
   tt_watchdog_stop_local();

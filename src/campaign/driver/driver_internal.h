@@ -8,6 +8,7 @@
 #include "io/data/pool.h"
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/label/oracle.h"
+#include "src/campaign/points/requests.h"
 #include "src/campaign/state/file_names.h"
 #include "src/campaign/state/journal.h"
 #include "src/campaign/state/known_inputs.h"
@@ -26,6 +27,7 @@ typedef struct tt_campaign {
   tt_history *h;         /* the committed rounds, then the current one */
   tt_journal *journal;   /* on rank 0 */
   tt_points *points;     /* on rank 0 */
+  tt_inbox *inbox;       /* on rank 0: answers tutti ask and tutti tell */
   tt_run_id run_id;      /* of the campaign's directory */
   int claimed;           /* 1 = this process owns the campaign's directory */
   int64_t resumed;       /* stages finished before this process started */

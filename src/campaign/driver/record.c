@@ -18,8 +18,7 @@ static tt_err find_points(const tt_campaign *k, int64_t count, int64_t **number)
   int64_t *row = NULL;
   tt_err e = copy_rows(k, count, &row);
   if (!e) e = TT_ALLOC(*number, count);
-  if (!e)
-    e = tt_points_find_local(k->points, count, row, k->h->x, &k->data->scaler.net, *number);
+  if (!e) e = tt_points_find_local(k->points, count, row, k->h->x, &k->data->scaler.net, *number);
   tt_free(row);
   return e;
 }
@@ -28,8 +27,10 @@ tt_err tt_campaign_open_record_local(tt_campaign *k)
 {
   int64_t *row = NULL;
   if (!tt_comm_is_root(k->c)) return TT_OK;
+  tt_inbox_wait_local(k->directory);
   TT_TRY(tt_points_open_local(k->directory, TT_LINE_LOG_replace, &k->data->input, &k->data->target,
                               k->run_id.incarnation, &k->points));
+  TT_TRY(tt_inbox_begin_local(k->points, k->directory, &k->inbox));
   if (!k->h->queries) return TT_OK;
   tt_err e = copy_rows(k, k->h->queries, &row);
   const tt_new_points n = {.count = k->h->queries, .row = row, .x = k->h->x};

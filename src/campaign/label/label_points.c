@@ -68,7 +68,7 @@ static tt_err change(tt_labeling *a, const int8_t *is_pending, tt_point_state ne
   for (int64_t i = 0; i < q->queries->count; i++) {
     const tt_point *t = tt_points_at(q->points, a->point[i]);
     int fits = next == TT_POINT_queued ? may_be_queued(q, t, is_pending[i])
-                                     : is_pending[i] && t->state == TT_POINT_queued;
+                                       : is_pending[i] && t->state == TT_POINT_queued;
     if (fits) point[n++] = a->point[i];
   }
   const tt_point_change c = {.count = n, .point = point, .to = next};
@@ -86,9 +86,11 @@ tt_err tt_label_points_queue(tt_labeling *a)
   for (int64_t i = 0; i < a->groups; i++)
     for (int64_t k = 0; k < a->group[i].count; k++)
       is_pending[a->group[i].query[k]] = a->group[i].state == TT_LABEL_GROUP_pending;
+  tt_points_lock(a->request->points); /* nobody else asks for what is asked here */
   tt_err e = change(a, is_pending, TT_POINT_queued);
   if (!e && mode != TT_LABEL_files && mode != TT_LABEL_ask)
     e = change(a, is_pending, TT_POINT_asked);
+  tt_points_unlock(a->request->points);
   tt_free(is_pending);
   return e ? e : tt_label_points_update(a);
 }
@@ -96,8 +98,7 @@ tt_err tt_label_points_queue(tt_labeling *a)
 /* Results of groups */
 
 /* The points of the group without an answer: those with labels, and the others. */
-static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double *y,
-                          const char *why)
+static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double *y, const char *why)
 {
   int64_t T = a->target->count, *point = NULL, n = 0;
   int failed = g->state == TT_LABEL_GROUP_failed;
@@ -117,7 +118,7 @@ static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double 
     for (int64_t k = 0; k < T; k++) label[n * T + k] = labeled ? y[i * T + k] : (double)NAN;
     n++;
   }
-  const tt_point_change c = {.count = n, .point = point, .to_each = becomes, .y = label, .why = why};
+  const tt_point_change c = {n, point, 0, becomes, label, NULL, 0, NULL, why, 0};
   if (!e) e = tt_points_change_local(a->request->points, &c);
   tt_free_all(&point, &becomes, &label);
   return e;
@@ -178,7 +179,9 @@ tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g)
   tt_points_unlock(a->request->points);
   int all = tt_labeled_rows(y, g->count, a->target->count) == g->count;
   tt_err e = done ? tt_label_group_write_labels(g, a->target, y,
-                                                all ? "" : *why ? why : "no value")
+                                                all    ? ""
+                                                : *why ? why
+                                                       : "no value")
                   : TT_OK;
   tt_free(y);
   return e;

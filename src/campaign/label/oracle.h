@@ -69,12 +69,4 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
 /* Label one group in its directory: call the command until accepted.h5 or `failed` exists. Used by
  * a task of a Slurm array (tutti campaign task). Local. Errors: as tt_oracle_label. */
 tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group);
-
-/* `tutti campaign label DIR FILE`: copy labels from a file, HDF5 or CSV with ids, to the pending
- * groups of the newest round (label.mode: files). Logs the number of rows.
- *   format  of a CSV file; NULL = the usual one
- * Local. Errors: NOINPUT, DATA (ids that were not queried, duplicate ids, infinite labels, wrong
- * shape), CANTCREAT, IO, MEM. */
-tt_err tt_oracle_import_labels_local(const char *campaign, const char *file,
-                                     const tt_table_format *format);
 #endif

@@ -149,10 +149,9 @@ static void create_point(tt_points *p, const json_t *event, int64_t i)
 {
   int64_t k = p->count++;
   const json_t *row = at(event, "row", i), *x = at(event, "x", i);
-  p->point[k] =
-      (tt_point){.row = row ? json_integer_value(row) : -1,
-                 .round = (int32_t)json_integer_value(json_object_get(event, "round")),
-                 .random = (int8_t)json_integer_value(at(event, "random", i))};
+  p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
+                           .round = (int32_t)json_integer_value(json_object_get(event, "round")),
+                           .random = (int8_t)json_integer_value(at(event, "random", i))};
   p->has_x[k] = (int8_t)tt_json_read_row(x, p->input.count, p->x + k * p->input.count);
 }
 
@@ -228,14 +227,22 @@ static tt_err read_columns(const json_t *header, const char *key, const char *un
   return read_texts(json_object_get(header, units), c->units, c->count);
 }
 
+tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *input,
+                            tt_columns *target)
+{
+  const char *schema = json_string_value(json_object_get(event, "schema"));
+  *is_header = schema && !strncmp(schema, "tutti-events-1.", 15);
+  if (!*is_header) return TT_OK;
+  TT_TRY(read_columns(event, "inputs", "input_units", input));
+  return read_columns(event, "targets", "target_units", target);
+}
+
 static tt_err take(tt_points *p, const json_t *event, int64_t line)
 {
   int64_t created;
-  const char *schema = json_string_value(json_object_get(event, "schema"));
-  if (line == 1 && schema && !strncmp(schema, "tutti-events-1.", 15)) {
-    TT_TRY(read_columns(event, "inputs", "input_units", &p->input));
-    return read_columns(event, "targets", "target_units", &p->target);
-  }
+  int is_header = 0;
+  if (line == 1) TT_TRY(tt_point_header_read(event, &is_header, &p->input, &p->target));
+  if (is_header) return TT_OK;
   if (line == 1 || !json_is_object(event)) return TT_FAIL(DATA, "this is no event of a campaign");
   TT_TRY(check(p, event, &created));
   return apply(p, event, created, line);

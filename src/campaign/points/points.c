@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void tt_points_close_local(tt_points **points)
@@ -17,8 +18,7 @@ void tt_points_close_local(tt_points **points)
   if (!p) return;
   tt_line_log_close_local(&p->log);
   for (int64_t i = 0; i < p->count; i++) tt_free(p->point[i].why);
-  for (int64_t i = 0; p->text && i < p->capacity * p->input.count; i++)
-    tt_free(p->text[i]);
+  for (int64_t i = 0; p->text && i < p->capacity * p->input.count; i++) tt_free(p->text[i]);
   for (int32_t i = 0; i < p->leases; i++) tt_free(p->lease[i]);
   tt_columns_free(&p->input);
   tt_columns_free(&p->target);
@@ -114,16 +114,39 @@ static tt_err check_count(const tt_points *p, const tt_columns *here, const tt_c
                  what, now->count);
 }
 
+static tt_err check_exists(const char *events)
+{
+  int exists = 0;
+  TT_TRY(tt_file_exists(events, &exists));
+  if (exists) return TT_OK;
+  return TT_FAIL(NOINPUT,
+                 "%s does not exist: no campaign was started in this directory; start it with "
+                 "`tutti campaign run`",
+                 events);
+}
+
+tt_err tt_points_columns_local(const char *directory, tt_columns *input, tt_columns *target)
+{
+  char path[TT_PATH_MAX], *line = NULL;
+  size_t capacity = 0;
+  int is_header = 0;
+  FILE *f = NULL;
+  tt_path_join(directory, "events.jsonl", path);
+  TT_TRY(check_exists(path));
+  TT_TRY(tt_file_open_stream(path, &f));
+  ssize_t n = getline(&line, &capacity, f);
+  json_t *event = n > 0 ? json_loadb(line, (size_t)n, 0, NULL) : NULL;
+  tt_err e = tt_point_header_read(event, &is_header, input, target);
+  json_decref(event);
+  free(line);
+  fclose(f);
+  return e || is_header ? e : TT_FAIL(DATA, "%s:1: this is no event of a campaign", path);
+}
+
 static tt_err open_files(tt_points *p, tt_line_log_use use, const tt_columns *input,
                          const tt_columns *target)
 {
-  int exists = 0;
-  TT_TRY(tt_file_exists(p->events, &exists));
-  if (!exists && use != TT_LINE_LOG_replace)
-    return TT_FAIL(NOINPUT,
-                   "%s does not exist: no campaign was started in this directory; start it with "
-                   "`tutti campaign run`",
-                   p->events);
+  if (use != TT_LINE_LOG_replace) TT_TRY(check_exists(p->events));
   TT_TRY(tt_line_log_open_local(p->events, use, tt_point_event_take, p, &p->log));
   if (tt_line_log_lines(p->log) == 0) {
     if (input && target) return write_header(p, input, target);

@@ -34,11 +34,11 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
 /* What may follow what: from, to, 1 = only in an event with "again". A point begins as proposed. */
 #define TT_POINT_CHANGES(X)                                                                        \
   X(proposed, queued, 0)                                                                           \
-  X(proposed, labeled, 0)  /* told without being asked */                                          \
+  X(proposed, labeled, 0) /* told without being asked */                                           \
   X(proposed, impossible, 0)                                                                       \
   X(queued, asked, 0)                                                                              \
   X(queued, withdrawn, 0)                                                                          \
-  X(queued, labeled, 0)    /* a late answer, or an answer that nobody asked for */                 \
+  X(queued, labeled, 0) /* a late answer, or an answer that nobody asked for */                    \
   X(queued, impossible, 0)                                                                         \
   X(queued, crashed, 0)                                                                            \
   X(asked, labeled, 0)                                                                             \
@@ -57,7 +57,7 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(impossible, queued, 0) /* queried by a later round that repeats an earlier one */              \
   X(labeled, labeled, 1)   /* tutti tell --replace */                                              \
   X(impossible, labeled, 1)                                                                        \
-  X(labeled, proposed, 1)  /* --from N:label: the label is dropped */
+  X(labeled, proposed, 1) /* --from N:label: the label is dropped */
 
 typedef struct tt_point {
   int64_t row;   /* of the pool, -1 = of no pool */
@@ -81,6 +81,9 @@ typedef struct tt_points tt_points;
 tt_err tt_points_open_local(const char *directory, tt_line_log_use use, const tt_columns *input,
                             const tt_columns *target, const char *who, tt_points **out);
 void tt_points_close_local(tt_points **p); /* accepts NULL */
+
+/* Only the columns of the record. Owner: the caller. Errors: NOINPUT, DATA, MEM. */
+tt_err tt_points_columns_local(const char *directory, tt_columns *input, tt_columns *target);
 
 /* Between the two, no other thread changes the record. */
 void tt_points_lock(tt_points *p);

@@ -11,10 +11,10 @@ struct tt_points {
   char *events, *file, *who; /* paths of events.jsonl and points.h5 */
   tt_columns input, target;
   int64_t count, capacity;
-  tt_point *point;     /* [capacity] */
-  double *x, *y;       /* [capacity][D], [capacity][T] */
-  int8_t *has_x;       /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
-  char **text;         /* [capacity][D]; NULL = no input of any point is a text */
+  tt_point *point; /* [capacity] */
+  double *x, *y;   /* [capacity][D], [capacity][T] */
+  int8_t *has_x;   /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
+  char **text;     /* [capacity][D]; NULL = no input of any point is a text */
   int32_t leases;
   char **lease; /* [leases] names; the capacity is the next power of two */
 };
@@ -25,6 +25,12 @@ tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line
 tt_err tt_point_event_add(tt_points *p, json_t *event);
 /* Memory for `more` points. Errors: MEM. */
 tt_err tt_points_reserve(tt_points *p, int64_t more);
+
+/* The name and host of the user; `given`, if it is not NULL. */
+void tt_request_who(const char *given, char who[128]);
+/* *is_header: whether the event is the first line of a record; then its columns. Errors: MEM. */
+tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *input,
+                            tt_columns *target);
 
 /* Arrays of JSON: n numbers; n rows of `width` numbers, null for NaN. NULL when out of memory. */
 json_t *tt_json_integers(int64_t n, const int64_t *value);
