@@ -128,14 +128,16 @@ tutti_room(src/export USE core/base core/formulas core/front core/config core/mo
 tutti_room(src/report USE core/base io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/files
            io/hdf5 io/results src/host src/predict src/score src/report)
+tutti_room(src/campaign/points USE core/base core/columns core/model core/stats io/files io/campaign
+           io/checkpoint io/table src/host src/campaign/state)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/hdf5
            io/data io/campaign src/host src/predict src/campaign/state LINK OpenMP::OpenMP_C)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host src/campaign/state)
 tutti_room(src/campaign/label USE core/base core/config mpi io/files io/hdf5 io/data io/campaign
-           src/host slurm src/campaign/state)
+           src/host slurm src/campaign/state src/campaign/points)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
            src/campaign/state)
 tutti_room(src/campaign/driver USE core/base core/model core/stats io/files io/data io/model
            io/checkpoint io/results io/campaign src/host src/job src/train src/campaign/state
-           src/campaign/pool src/campaign/select src/campaign/label)
+           src/campaign/points src/campaign/pool src/campaign/select src/campaign/label)

@@ -11,6 +11,7 @@ TT_BEGIN_C
 #define TT_ERRORS(X)                                                                               \
   X(OK, 0, "done")                                                                                 \
   X(STOPPED, 75, "stopped before the end with a checkpoint: run again to continue")                \
+  X(ENDED, 1, "the campaign has ended")                                                            \
   X(DIVERGED, 76, "finished, but too many members diverged")                                       \
   X(USAGE, 64, "wrong command line")                                                               \
   X(CONFIG, 78, "wrong configuration")                                                             \

@@ -44,6 +44,9 @@ tt_err tt_ckpt_claim(tt_comm *c, const char *directory, int any_device, int rest
  * adds that it has ended. */
 void tt_ckpt_release_local(const tt_comm *c, const char *directory);
 
+/* Whether a start owns the directory that may be running, as seen from outside. Local. */
+int tt_ckpt_may_be_running_local(const char *directory);
+
 /* Remove the temporary files of earlier owners from a directory inside a claimed one; it may be
  * missing. Local. Errors: IO, STOPPED. */
 tt_err tt_ckpt_remove_temporaries_local(const char *directory);

@@ -110,6 +110,13 @@ static int may_be_running(const owner_file *o, const tt_run_id *id)
   return o->process != getpid() && (kill((pid_t)o->process, 0) == 0 || errno != ESRCH);
 }
 
+int tt_ckpt_may_be_running_local(const char *directory)
+{
+  const tt_run_id outside = {.incarnation = ""};
+  owner_file o;
+  return read_owner(directory, &o) != TT_OK || may_be_running(&o, &outside);
+}
+
 /* Whether this start may take the directory. Below a directory that it owns already, it may. */
 static tt_err check_owner(const char *directory, const tt_run_id *id, int any_device, int restart)
 {

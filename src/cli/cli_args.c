@@ -131,6 +131,7 @@ void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
   args->word = argv + 1;
   args->ranks = 1;
   args->repeats = 5;
+  args->points = 1;
   args->rows = 10000;
   args->seed = 1;
   args->max_restarts = 50;

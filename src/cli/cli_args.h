@@ -31,7 +31,8 @@ struct tt_cli_args {
   const char *by;                /* of a table: list of columns */
   int member_count, epochs, budget, folds;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
-      *links, *pool, *site, *time, *preset, *method, *value, *better;
+      *links, *pool, *site, *time, *preset, *method, *value, *better, *lease, *who;
+  int points, csv, hdf5, with_inputs, replace;
   int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
@@ -128,6 +129,15 @@ struct tt_cli_args {
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \
   X(DATA, "data", 0, "FILE.h5", TEXT(data), "labeled samples to start with")                       \
+  X(POINTS, "points", 'k', "N", COUNT(points, 1), "at most N points (default 1)")                  \
+  X(LEASE, "lease", 0, "TIME", TEXT(lease),                                                        \
+    "time after which the points may be given to somebody else, e.g. 30min (default 2h)")          \
+  X(WHO, "who", 0, "NAME", TEXT(who), "who labels, for the record (default user@host)")            \
+  X(CSV, "csv", 0, NULL, FLAG(csv), "print a table (default)")                                     \
+  X(HDF5, "hdf5", 0, NULL, FLAG(hdf5), "print an HDF5 file")                                       \
+  X(NEW, "new", 0, NULL, FLAG(with_inputs),                                                        \
+    "the table has inputs in place of ids: points that nobody has asked for")                      \
+  X(REPLACE, "replace", 0, NULL, FLAG(replace), "replace labels that have other values")           \
   X(POOL, "pool", 0, "FILE.h5", TEXT(pool), "the candidates")                                      \
   X(SITE, "site", 0, "NAME", TEXT(site),                                                           \
     "computing center: a file of slurm/site (default generic)")                                    \

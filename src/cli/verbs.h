@@ -41,13 +41,13 @@ extern tt_comm *tt_world;
   X("step", "CAMPAIGN.yaml", 1, 1, campaign_step, "run one more round",                            \
     "Run one more round of a campaign; see tutti campaign run.", TT_CLI_SET, TT_CLI_FROM,          \
     TT_CLI_RUN_OPTIONS)                                                                            \
-  X("label", "DIRECTORY LABELS", 2, 2, campaign_label, "import labels made by hand",               \
-    "Import labels made by hand (label.mode: files): an HDF5 or CSV file with the numbers of "     \
-    "the candidates and their targets.",                                                           \
-    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA)                                                   \
   X("pause", "DIRECTORY", 1, 1, campaign_pause, "stop at the next checkpoint",                     \
     "Stop a running campaign at its next checkpoint, with exit code 75. Continue it with "         \
     "tutti campaign run.",                                                                         \
+    TT_CLI_END)                                                                                    \
+  X("check", "DIRECTORY", 1, 1, campaign_check, "compare the record of the points with the rest",  \
+    "Rebuild the state of every point from events.jsonl and points.h5, print how many are in "     \
+    "which state, and compare the labels with those of campaign.h5.",                              \
     TT_CLI_END)                                                                                    \
   X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
     "Run the label command for one group of candidates, in the group's directory. The tasks "      \
@@ -126,6 +126,16 @@ extern tt_comm *tt_world;
     TT_CLI_ONNX, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_ONE_GROUP, TT_CLI_FORCE,   \
     TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
+  X("ask", "DIRECTORY", 1, 1, ask, "get points of a campaign to label",                            \
+    "Print points that the campaign in a directory wants labeled, with their ids. Nobody else "    \
+    "gets them until the lease ends. The exit code is 75 if there are none now, and 1 if the "     \
+    "campaign has ended. Example: tutti ask campaign -k 8 > points.csv",                           \
+    TT_CLI_POINTS, TT_CLI_LEASE, TT_CLI_WHO, TT_CLI_CSV, TT_CLI_HDF5)                              \
+  X("tell", "DIRECTORY LABELS", 2, 2, tell, "give labels to a campaign",                           \
+    "Give the labels in a file to the campaign in a directory: the ids of tutti ask, the targets " \
+    "by their names, and optionally status (ok, impossible, crashed, later). All rows are taken "  \
+    "or none; what is known already changes nothing.",                                             \
+    TT_CLI_NEW, TT_CLI_REPLACE, TT_CLI_WHO, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA)           \
   X("plan", "JOB.yaml|TABLE", 1, 1, plan, "check a job; show memory, ranks, file sizes",           \
     "Check a job and its data, and print what it will need: what train refuses, plan refuses "     \
     "too. "                                                                                        \

@@ -5,6 +5,7 @@
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/driver/init.h"
 #include "src/campaign/label/oracle.h"
+#include "src/campaign/points/requests.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
 #include "src/host/status_file.h"
@@ -33,11 +34,33 @@ tt_err tt_verb_campaign_init(const tt_cli_args *args)
   return tt_campaign_init_local(args->file[0], args->data, args->pool, args->inputs, args->targets);
 }
 
-tt_err tt_verb_campaign_label(const tt_cli_args *args)
+tt_err tt_verb_campaign_check(const tt_cli_args *args)
+{
+  return tt_points_check_local(args->file[0]);
+}
+
+tt_err tt_verb_ask(const tt_cli_args *args)
+{
+  const tt_ask_options o = {.directory = args->file[0],
+                            .count = args->points,
+                            .lease = args->lease,
+                            .who = args->who,
+                            .hdf5 = args->hdf5};
+  if (args->csv && args->hdf5) return TT_FAIL(USAGE, "give --csv or --hdf5, not both");
+  return tt_ask_local(&o);
+}
+
+tt_err tt_verb_tell(const tt_cli_args *args)
 {
   tt_table_format format;
   TT_TRY(tt_cli_format(args, &format));
-  return tt_oracle_import_labels_local(args->file[0], args->file[1], &format);
+  const tt_tell_options o = {.directory = args->file[0],
+                             .file = args->file[1],
+                             .format = &format,
+                             .who = args->who,
+                             .with_inputs = args->with_inputs,
+                             .replace = args->replace};
+  return tt_tell_local(&o);
 }
 
 tt_err tt_verb_campaign_pause(const tt_cli_args *args)

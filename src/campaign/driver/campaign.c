@@ -41,7 +41,8 @@ static tt_err rounds(tt_campaign *k)
   tt_err e = TT_OK;
   while (!e && k->h->ended < 0 && (k->o->rounds == 0 || done < k->o->rounds)) {
     k->round_number = k->h->rounds + 1;
-    e = run_round(k);
+    e = tt_campaign_take_labels(k);
+    if (!e) e = run_round(k);
     tt_round_free(k);
     done++;
   }
@@ -78,6 +79,7 @@ static void cleanup(tt_campaign *k)
   tt_free_all(&k->x, &k->y, &k->best);
   tt_history_destroy(&k->h);
   tt_journal_close_local(&k->journal);
+  tt_points_close_local(&k->points);
   tt_job_close(&k->job);
 }
 
@@ -87,6 +89,7 @@ tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
   tt_err e = tt_campaign_open(&k);
   if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;
   if (!e) e = rounds(&k);
+  tt_inbox_end_local(&k.inbox);
   if (k.claimed) e = tt_ckpt_explain(c, k.directory, e);
   if (k.h) write_final_status(&k, e);
   tt_watchdog_stop_local();

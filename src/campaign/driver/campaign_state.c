@@ -76,7 +76,8 @@ tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uin
   if (found == MARK_same) return TT_OK;
   TT_TRY(tt_owner_check_local(path));
   if (found == MARK_other) {
-    TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
+    const tt_label_request q = tt_campaign_label_request(k, label);
+    TT_TRY(tt_oracle_record_labels_local(&q, label));
     if (!labels && !slurm) TT_TRY(rename_if_free_local(label, aside));
     if (!labels || slurm) TT_TRY(tt_backup(path, ""));
   }
@@ -153,19 +154,12 @@ tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *dir
                             .directory = directory,
                             .round = k->round_number,
                             .queries = k->queries,
+                            .points = k->points,
                             .pool = k->pool,
                             .input = &k->data->input,
                             .target = &k->data->target,
                             .net = &k->data->scaler.net,
                             .deadline = tt_time_limit_deadline_local(&k->time_limit)};
-}
-
-tt_err tt_campaign_keep_labels_local(const tt_campaign *k, int64_t first, int64_t groups)
-{
-  char label[TT_PATH_MAX];
-  tt_round_path(k->directory, groups, "label", label);
-  const tt_label_request q = tt_campaign_label_request(k, label);
-  return tt_oracle_keep_labels_local(&q, first ? k->h : NULL, first, label);
 }
 
 void tt_round_free(tt_campaign *k)

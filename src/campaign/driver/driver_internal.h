@@ -8,6 +8,7 @@
 #include "io/data/pool.h"
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/label/oracle.h"
+#include "src/campaign/points/requests.h"
 #include "src/campaign/state/file_names.h"
 #include "src/campaign/state/journal.h"
 #include "src/campaign/state/known_inputs.h"
@@ -25,6 +26,8 @@ typedef struct tt_campaign {
   tt_pool *pool;         /* of pool.file, or of this round */
   tt_history *h;         /* the committed rounds, then the current one */
   tt_journal *journal;   /* on rank 0 */
+  tt_points *points;     /* on rank 0 */
+  tt_inbox *inbox;       /* on rank 0: answers tutti ask and tutti tell */
   tt_run_id run_id;      /* of the campaign's directory */
   int claimed;           /* 1 = this process owns the campaign's directory */
   int64_t resumed;       /* stages finished before this process started */
@@ -58,11 +61,6 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
 
 /* What stage label is asked of the current round; the groups are in `directory`, borrowed. */
 tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *directory);
-/* Keep labels before rounds or groups are moved aside, as tt_oracle_keep_labels_local: those of
- * committed rounds from `first` on (0 = none), and those in the label/ of round `groups`. Local;
- * rank 0 does it. */
-tt_err tt_campaign_keep_labels_local(const tt_campaign *k, int64_t first, int64_t groups);
-
 /* Free the memory of the current round, complete or not. Local. */
 void tt_round_free(tt_campaign *k);
 /* Link DIR/model.h5 to the model of round k->round_number, which is committed; remove the
@@ -83,6 +81,17 @@ tt_err tt_campaign_commit(tt_campaign *k);
  * where they are, except with label.mode slurm, whose jobs refer to all groups of the directory.
  * Local; rank 0 does it. Errors: STOPPED, CANTCREAT, DATA, IO, MEM. */
 tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uint64_t inputs);
+
+/* record.c */
+
+/* Open the record of the points; queries of the history that it lacks are added. Local. Errors: as
+ * tt_points_open_local. */
+tt_err tt_campaign_open_record_local(tt_campaign *k);
+/* Drop all labels but those of the first `kept` queries of the history. Local; rank 0 does it. */
+tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
+/* Take the labels of the record into the history: `tutti tell --replace` may have changed them.
+ * Collective. Errors: MEM. */
+tt_err tt_campaign_take_labels(tt_campaign *k);
 
 /* round_metrics.c */
 

@@ -217,13 +217,16 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 }
 
 /* Labels of rounds that are repeated are used again, unless the stage label itself is repeated: the
- * oracle was corrected. */
+ * oracle was corrected. Then only the labels of the rounds before stay. */
 static tt_err keep_labels_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
-  char path[TT_PATH_MAX];
-  tt_path_join(k->directory, TT_EARLIER_LABELS_FILE, path);
-  if (stage == TT_STAGE_label) return tt_backup(path, "");
-  return tt_campaign_keep_labels_local(k, round + (stage > TT_STAGE_label), k->h->rounds + 1);
+  char label[TT_PATH_MAX];
+  tt_round_path(k->directory, k->h->rounds + 1, "label", label);
+  const tt_label_request q = tt_campaign_label_request(k, label);
+  if (stage != TT_STAGE_label) return tt_oracle_record_labels_local(&q, label);
+  int64_t kept = 0;
+  while (kept < k->h->queries && k->h->query[kept].round < round) kept++;
+  return tt_campaign_drop_labels_local(k, kept);
 }
 
 /* --from: run all stages from this one on again. The process may be killed after each step; the
@@ -361,6 +364,7 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e) e = check_directory(k);
   if (!e) e = claim_directory(k);
   if (!e) e = read_history(k); /* the owner before may have added a round meanwhile */
+  if (!e) e = tt_agree(k->c, tt_campaign_open_record_local(k));
   if (!e && k->o->from) e = redo_from(k);
   if (!e) e = reopen_if_allowed(k);
   if (e) return e;

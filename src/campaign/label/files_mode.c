@@ -30,12 +30,10 @@ static tt_err start_waiting(tt_labeling *a)
   TT_TRY(TT_ALLOC(w, 1));
   a->backend_data = w;
   w->deadline = tt_monotonic_seconds() + a->request->cfg->label_max_wait;
-  tt_log_root(
-      TT_LOG_INFO,
-      "waiting for labels; groups without labels: %" PRId64
-      "; write output.h5 or output.csv to their directories %s/NNNN/, or use tutti campaign "
-      "label",
-      a->pending, a->request->directory);
+  tt_log_root(TT_LOG_INFO,
+              "waiting for labels; groups without labels: %" PRId64
+              "; write output.h5 or output.csv to their directories %s/NNNN/, or use tutti tell",
+              a->pending, a->request->directory);
   return TT_ALLOC(w->rejected, a->groups);
 }
 
@@ -72,6 +70,7 @@ static tt_err check_group(tt_labeling *a, tt_label_group *g, file_version reject
   char path[TT_PATH_MAX];
   struct stat info;
   TT_TRY(tt_label_group_update(g));
+  if (g->state == TT_LABEL_GROUP_pending) TT_TRY(tt_label_points_accept(a, g));
   for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
     tt_path_join(g->directory, output_name[i], path);
     if (stat(path, &info)) continue;

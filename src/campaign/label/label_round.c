@@ -7,11 +7,9 @@
 #include "io/campaign/oracle_files.h"
 #include "io/files/owner.h"
 #include "src/campaign/state/file_names.h"
-#include "src/campaign/state/known_inputs.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,40 +101,21 @@ static tt_err reuse_groups(group_builder *m)
   return e;
 }
 
-/* Labels of earlier queries with the same inputs, for queries that are in no group */
-
-static void find_reused(group_builder *m, tt_known_inputs *known)
+/* Queries in no group that have a label in the record: of a round that is repeated. */
+static void reuse_labels(group_builder *m)
 {
   tt_labeling *a = m->a;
-  const tt_queries *q = m->queries;
-  for (int64_t i = 0; i < a->earlier->queries; i++)
-    tt_known_inputs_add(known, i, a->earlier->query[i].row, a->earlier->x + i * q->inputs);
-  for (int64_t p = 0; p < q->count; p++) {
-    int64_t known_row =
-        m->grouped[p] ? -1 : tt_known_inputs_find(known, q->row[p], q->x + p * q->inputs);
-    if (known_row < 0) continue;
+  for (int64_t p = 0; p < m->queries->count; p++) {
+    const tt_point *t = tt_points_at(a->request->points, a->point[p]);
+    if (m->grouped[p] || t->state != TT_POINT_labeled) continue;
     m->grouped[p] = 1;
-    a->reused[p] = known_row + 1;
     a->reused_labels++;
   }
   if (a->reused_labels)
     tt_log_root(TT_LOG_INFO,
                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " queries have a label of an earlier "
                 "query: not requested again",
-                a->request->round, a->reused_labels, q->count);
-}
-
-static tt_err reuse_labels(group_builder *m)
-{
-  tt_labeling *a = m->a;
-  tt_known_inputs *known = NULL;
-  TT_TRY(tt_earlier_labels_read_local(a->request, &a->earlier));
-  if (a->earlier->queries == 0) return TT_OK;
-  TT_TRY(TT_ALLOC(a->reused, m->queries->count));
-  TT_TRY(tt_known_inputs_create(m->queries->inputs, a->earlier->queries, a->request->net, &known));
-  find_reused(m, known);
-  tt_known_inputs_destroy(&known);
-  return TT_OK;
+                a->request->round, a->reused_labels, m->queries->count);
 }
 
 /* New groups */
@@ -155,34 +134,25 @@ static tt_err set_group_rows(const group_builder *m, tt_label_group *g, const in
   return TT_OK;
 }
 
-/* Text of input k of candidate g->id[i] with the value `number`, owned; NULL: it is a number. A
- * text that is no level is only in the pool. */
-static tt_err find_text(const group_builder *m, const tt_label_group *g, int64_t i, int64_t k,
-                        double number, char **text)
-{
-  const tt_label_request *q = m->a->request;
-  if (!tt_net_inputs_levels_are_texts(q->net, k)) return TT_OK;
-  const char *known = tt_net_inputs_text(q->net, k, number);
-  if (!known) TT_TRY(tt_pool_read_text_local(q->pool, g->id[i], k, &known));
-  return tt_text_set(text, known);
-}
-
-/* text [count][D]; *any: whether inputs have texts. */
-static tt_err find_texts(const group_builder *m, const tt_label_group *g, const double *x,
-                         char **text, int *any)
+/* text [count][D], borrowed; *any: whether inputs have texts. */
+static void borrow_texts(const group_builder *m, const tt_label_group *g, const char **text,
+                         int *any)
 {
   int64_t D = m->queries->inputs;
   *any = 0;
-  for (int64_t i = 0; m->a->request->net && i < g->count * D; i++) {
-    TT_TRY(find_text(m, g, i / D, i % D, x[i], &text[i]));
-    *any |= text[i] != NULL;
+  for (int64_t i = 0; i < g->count; i++) {
+    const char *const *own = tt_points_text(m->a->request->points, m->a->point[g->query[i]]);
+    for (int64_t d = 0; own && d < D; d++) {
+      text[i * D + d] = own[d];
+      *any |= own[d] != NULL;
+    }
   }
-  return TT_OK;
 }
 
 static tt_err write_input(const group_builder *m, const tt_label_group *g)
 {
-  char input[TT_PATH_MAX], **text = NULL;
+  char input[TT_PATH_MAX];
+  const char **text = NULL;
   double *x = NULL;
   int64_t D = m->queries->inputs;
   int any = 0;
@@ -191,16 +161,14 @@ static tt_err write_input(const group_builder *m, const tt_label_group *g)
   if (!e) e = TT_ALLOC(text, g->count * D);
   for (int64_t i = 0; !e && i < g->count; i++)
     memcpy(x + i * D, m->queries->x + g->query[i] * D, (size_t)D * sizeof *x);
-  if (!e) e = find_texts(m, g, x, text, &any);
+  if (!e) borrow_texts(m, g, text, &any);
   if (!e && m->a->request->pool)
     e = tt_pool_read_ids_local(m->a->request->pool, g->id, g->count, &ids);
   tt_path_join(g->directory, g->csv ? "input.csv" : "input.h5", input);
   if (!e)
-    e = tt_oracle_input_write_local(input, g->count, g->id, x,
-                                    any ? (const char *const *)text : NULL, m->a->request->input,
-                                    &ids);
+    e = tt_oracle_input_write_local(input, g->count, g->id, x, any ? text : NULL,
+                                    m->a->request->input, &ids);
   tt_row_ids_free(&ids);
-  for (int64_t i = 0; text && i < g->count * D; i++) tt_free(text[i]);
   tt_free_all(&x, &text);
   return e;
 }
@@ -237,13 +205,15 @@ static tt_err create_groups(group_builder *m)
 static tt_err build_groups(group_builder *m)
 {
   char header[TT_PATH_MAX];
+  TT_TRY(tt_label_points_create(m->a));
+  if (m->a->request->cfg->label_mode == TT_LABEL_ask) return TT_OK;
   TT_TRY(tt_places_sort(m->queries->row, m->queries->count, &m->sorted));
   TT_TRY(TT_ALLOC(m->grouped, m->queries->count));
   TT_TRY(tt_directory_create(m->a->request->directory));
   tt_path_join(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));
   TT_TRY(reuse_groups(m));
-  TT_TRY(reuse_labels(m));
+  reuse_labels(m);
   return create_groups(m);
 }
 
@@ -252,6 +222,7 @@ tt_err tt_label_groups_create(tt_labeling *a)
   group_builder m = {.a = a, .queries = a->request->queries, .next = 1};
   tt_err e = build_groups(&m);
   tt_free_all(&m.sorted, &m.grouped);
+  if (!e) e = tt_label_points_queue(a);
   for (int64_t i = 0; !e && i < a->groups; i++)
     a->pending += a->group[i].state == TT_LABEL_GROUP_pending;
   return e;
@@ -260,24 +231,11 @@ tt_err tt_label_groups_create(tt_labeling *a)
 void tt_label_groups_free(tt_labeling *a)
 {
   for (int64_t i = 0; i < a->groups; i++) tt_label_group_free(&a->group[i]);
-  tt_free_all(&a->group, &a->reused);
-  tt_history_destroy(&a->earlier);
+  tt_free_all(&a->group, &a->point);
   a->groups = 0;
 }
 
 /* Labels */
-
-static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
-                            char *reason, int capacity)
-{
-  double *y = NULL;
-  int64_t T = out->targets;
-  tt_err e = tt_label_group_read_labels(g, a->target, &y, reason, capacity);
-  for (int64_t i = 0; !e && i < g->count; i++)
-    memcpy(out->y + g->query[i] * T, y + i * T, (size_t)T * sizeof *y);
-  tt_free(y);
-  return e;
-}
 
 /* Read the number of rows without labels of a labeled group. */
 static tt_err count_failed(const tt_labeling *a, tt_label_group *g)
@@ -337,32 +295,4 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
                  "'failed' first; to label all rows again, use --from %" PRId64 ":label",
                  round, failed, queried, cfg->label_max_failed, rest, cfg->campaign_directory,
                  round, round);
-}
-
-static tt_err collect_group(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
-                            char *reason, int capacity)
-{
-  char path[TT_PATH_MAX];
-  if (g->state == TT_LABEL_GROUP_labeled) return read_accepted(a, g, out, reason, capacity);
-  tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
-  TT_TRY(tt_file_read_text(path, reason, capacity));
-  reason[strcspn(reason, "\n")] = '\0';
-  return TT_OK;
-}
-
-tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity)
-{
-  char one[1024];
-  tt_err e = TT_OK;
-  int64_t T = out->targets;
-  for (int64_t p = 0; a->reused && p < out->count; p++)
-    if (a->reused[p])
-      memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
-  why[0] = '\0';
-  for (int64_t i = 0; !e && i < a->groups; i++) {
-    e = collect_group(a, &a->group[i], out, one, sizeof one);
-    if (!e && !*why) snprintf(why, (size_t)capacity, "%s", one);
-    tt_watchdog_heartbeat_local("label");
-  }
-  return e;
 }

@@ -14,6 +14,7 @@ static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
     [TT_LABEL_command] = &tt_label_backend_command,
     [TT_LABEL_files] = &tt_label_backend_files,
     [TT_LABEL_slurm] = &tt_label_backend_slurm,
+    [TT_LABEL_ask] = &tt_label_backend_ask,
 };
 
 enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
@@ -28,7 +29,8 @@ typedef struct poll_result {
 static tt_err poll_local(const tt_label_backend *backend, tt_labeling *a, poll_result *l)
 {
   a->progressed = 0;
-  tt_err e = backend->poll(a);
+  tt_err e = backend->poll(a), recorded = tt_label_points_update(a);
+  if (!e) e = recorded;
   l->pending = a->pending;
   l->nap_ms = a->progressed || !l->nap_ms  ? MIN_NAP_MS
               : l->nap_ms < MAX_NAP_MS / 2 ? 2 * l->nap_ms
@@ -91,9 +93,22 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   if (root) backend->end(a);
   tt_guarded_check_keep_local(0);
   if (e) return e;
-  e = root ? tt_label_groups_collect(a, out, reason, sizeof reason) : TT_OK;
-  if (root && !e) log_labeled(out, reason);
-  return tt_agree(c, e);
+  if (root) tt_label_points_collect(a, out, reason, sizeof reason);
+  if (root) log_labeled(out, reason);
+  return TT_OK;
+}
+
+/* Labels that are hidden in the pool. */
+static tt_err read_hidden_local(const tt_label_request *request, const tt_query_labels *out)
+{
+  const tt_queries *q = request->queries;
+  const tt_new_points n = {.count = q->count,
+                           .row = q->row,
+                           .random = q->random,
+                           .x = q->x,
+                           .round = (int32_t)request->round};
+  TT_TRY(tt_pool_read_rows_local(request->pool, q->row, out->count, NULL, out->y));
+  return tt_points_adopt_local(request->points, &n, request->net, out->y);
 }
 
 /* Collective. */
@@ -103,9 +118,7 @@ static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_quer
   int root = tt_comm_is_root(c);
   tt_err e = TT_OK;
   if (request->cfg->label_mode == TT_LABEL_hidden)
-    e = tt_agree(c, root ? tt_pool_read_rows_local(request->pool, request->queries->row, out->count,
-                                                   NULL, out->y)
-                         : TT_OK);
+    e = tt_agree(c, root ? read_hidden_local(request, out) : TT_OK);
   else
     e = label_by_backend(c, request, &a, out);
   tt_label_groups_free(&a);

@@ -25,6 +25,7 @@
 #include "io/campaign/campaign_files.h"
 #include "io/data/pool.h"
 #include "mpi/comm.h"
+#include "src/campaign/points/points.h"
 
 typedef struct tt_label_request {
   const tt_config *cfg;   /* section label */
@@ -36,7 +37,8 @@ typedef struct tt_label_request {
   const char *directory;   /* DIR/round-0012/label: created if missing */
   int64_t round;
   const tt_queries *queries;
-  tt_pool *pool; /* for hidden labels, and for texts that are no level */
+  tt_points *points; /* the record of the campaign, on rank 0 */
+  tt_pool *pool;     /* for hidden labels, and for texts that are no level */
   const tt_columns *input, *target;
   const tt_net_inputs *net; /* levels of the inputs, or NULL */
   double deadline;          /* as in tt_stop_agreed */
@@ -53,14 +55,11 @@ typedef struct tt_label_request {
  * campaign: no call is made and no label accepted. */
 tt_err tt_oracle_label(tt_comm *c, const tt_label_request *request, tt_query_labels **out);
 
-/* Keep labels in DIR/earlier_labels.h5 before their rounds are cut from the history, or their
- * groups moved aside: those of the queries of h (NULL = none) from `round` on, and the accepted
- * ones in the directory `label`, if it exists. tt_oracle_label then takes the label of a query with
- * the same inputs from there, and does not request it. Nothing to do with hidden labels.
- *   q  cfg, campaign, input, target, net
+/* Record the accepted labels of the groups in a directory that is about to be moved aside: their
+ * campaign may have been killed before it did so. The directory may be missing.
+ *   q  points, target, net
  * Local; rank 0 does it. Errors: DATA, CANTCREAT, IO, MEM. */
-tt_err tt_oracle_keep_labels_local(const tt_label_request *q, const tt_history *h, int64_t round,
-                                   const char *label);
+tt_err tt_oracle_record_labels_local(const tt_label_request *q, const char *directory);
 
 /* The error of a round in which more than label.max_failed of the queries failed.
  *   unasked  queries that were not labeled because of this */
@@ -70,12 +69,4 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
 /* Label one group in its directory: call the command until accepted.h5 or `failed` exists. Used by
  * a task of a Slurm array (tutti campaign task). Local. Errors: as tt_oracle_label. */
 tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group);
-
-/* `tutti campaign label DIR FILE`: copy labels from a file, HDF5 or CSV with ids, to the pending
- * groups of the newest round (label.mode: files). Logs the number of rows.
- *   format  of a CSV file; NULL = the usual one
- * Local. Errors: NOINPUT, DATA (ids that were not queried, duplicate ids, infinite labels, wrong
- * shape), CANTCREAT, IO, MEM. */
-tt_err tt_oracle_import_labels_local(const char *campaign, const char *file,
-                                     const tt_table_format *format);
 #endif

@@ -23,6 +23,7 @@ typedef struct tt_label_group {
   int64_t *id;    /* [count] numbers of the candidates */
   int64_t *query; /* [count] indices of their queries; NULL in a task of a Slurm array */
   tt_label_group_state state;
+  int recorded;   /* 1 = its results are in the record */
   int counted;    /* 1 = `failed` is known */
   int64_t failed; /* rows without labels of a labeled group */
 } tt_label_group;
@@ -60,13 +61,11 @@ tt_err tt_label_group_write_failed(tt_label_group *g, const char *why);
 typedef struct tt_labeling {
   const tt_label_request *request;
   const tt_columns *target;
+  int64_t *point; /* [queries] numbers of the queries in the record */
   int64_t groups;
-  tt_label_group *group; /* [groups] with inputs written */
-  tt_history *earlier;   /* labels that are not requested again; its rounds do not matter */
-  int64_t *reused;       /* [queries] 1 + index in `earlier` of the label of a query that is in no
-                            group; 0 = it is in a group. NULL = all are */
-  int64_t reused_labels; /* their number */
-  int64_t pending;       /* groups in state pending */
+  tt_label_group *group; /* [groups] with inputs written; none with mode ask */
+  int64_t reused_labels; /* queries in no group, which have a label in the record */
+  int64_t pending;       /* groups in state pending; with mode ask, points without an answer */
   int progressed;        /* set by a poll that changed something: the next poll follows soon */
   int stopping;          /* 1 in the last poll: start no call; a killed call is not a crash */
   int hopeless;          /* 1 = too many rows have failed: what still runs is not needed */
@@ -85,22 +84,31 @@ typedef struct tt_label_backend {
 } tt_label_backend;
 
 extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
-    tt_label_backend_slurm;
+    tt_label_backend_slurm, tt_label_backend_ask;
 
-/* The labels in DIR/earlier_labels.h5 with their inputs, none if there is no such file. Owner: the
- * caller, also after an error. Errors: DATA, IO, MEM. */
-tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out);
+/* label_points.c: the queries in the record of the campaign */
+
+/* Number the queries in a->point; those that the record lacks are added. Errors: DATA (an input
+ * that cannot be read), CANTCREAT, IO, MEM. */
+tt_err tt_label_points_create(tt_labeling *a);
+/* Queue the points that shall be labeled; if the mode asks for them itself, they become asked.
+ * Errors: as tt_points_change_local. */
+tt_err tt_label_points_queue(tt_labeling *a);
+/* Record the results of groups that have ended. Errors: DATA, IO, MEM. */
+tt_err tt_label_points_update(tt_labeling *a);
+/* The opposite: accept the labels of a pending group if the record has an answer for each of its
+ * points (tutti tell). Errors: CANTCREAT, IO, MEM. */
+tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g);
+/* The labels of all queries.
+ *   why  [capacity] reason of the first point without one, "" if there is none or it is unknown */
+void tt_label_points_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
 
 /* Create the groups of all queries in a->group, with inputs written: existing groups keep their
- * candidates, labels of earlier queries are reused, and new groups of label.rows_per_call hold the
- * rest. Directories with other candidates
- * are renamed to backups. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
+ * candidates, labels of the record are reused, and new groups of label.rows_per_call hold the rest.
+ * Directories with other candidates are renamed to backups. With mode ask there are no groups.
+ * Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
 tt_err tt_label_groups_create(tt_labeling *a);
 void tt_label_groups_free(tt_labeling *a);
-
-/* Read the labels of all groups. why [capacity]: reason of the first group with rows without
- * labels, "" if there is none. Errors: DATA, IO, MEM. */
-tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
 
 /* Set a->hopeless if more rows have failed than label.max_failed allows while groups are pending.
  * Errors: DIVERGED (then), DATA, IO, MEM. */

@@ -5,16 +5,14 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "io/files/files.h"
+#include "src/campaign/state/line_log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 enum { HASH_BLOCK = 1 << 20 };
@@ -25,11 +23,9 @@ typedef struct journal_line {
 } journal_line;
 
 struct tt_journal {
-  char *file;
+  const char *file; /* while its lines are read */
+  tt_line_log *log;
   char incarnation[128];
-  int descriptor;     /* -1 = read-only */
-  int64_t bytes;      /* of the file up to the end of its last complete line */
-  int64_t torn_bytes; /* of the incomplete last line */
   int64_t lines;
   journal_line *journal_line; /* [lines]; the capacity is the next power of two */
 };
@@ -117,73 +113,15 @@ static tt_err store_line(tt_journal *j, const journal_line *l)
   return TT_OK;
 }
 
-static tt_err read_lines(tt_journal *j, FILE *f)
+static tt_err take_line(void *journal, const char *text, size_t bytes, int64_t line)
 {
-  char *text = NULL;
-  size_t capacity = 0;
-  ssize_t n;
-  tt_err e = TT_OK;
-  while (!e && (n = getline(&text, &capacity, f)) > 0) {
-    journal_line l;
-    if (text[n - 1] != '\n') {
-      j->torn_bytes = n;
-      break;
-    }
-    if (parse_line(text, (size_t)n, &l))
-      e = store_line(j, &l);
-    else
-      e = TT_FAIL(DATA,
-                  "%s:%" PRId64 ": '%.*s' is not a journal entry; correct the line, or remove it: "
-                  "its stage then runs again",
-                  j->file, j->lines + 1, n > 80 ? 80 : (int)n - 1, text);
-    j->bytes += n;
-  }
-  if (!e && ferror(f)) e = TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  free(text);
-  return e;
-}
-
-static tt_err read_journal(tt_journal *j)
-{
-  FILE *f = NULL;
-  if (access(j->file, F_OK) && errno == ENOENT) return TT_OK;
-  if (tt_file_open_stream(j->file, &f)) return TT_FAIL(IO, "%s", tt_err_last());
-  tt_err e = read_lines(j, f);
-  fclose(f);
-  return e;
-}
-
-/* Copy the complete lines to `temporary`, which becomes the file, and stays open to append. */
-static tt_err copy_lines(tt_journal *j, const char *temporary)
-{
-  char block[4096];
-  int64_t left = j->bytes;
-  FILE *f = NULL;
-  if (left > 0 && tt_file_open_stream(j->file, &f)) return TT_FAIL(IO, "%s", tt_err_last());
-  j->descriptor = open(temporary, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-  int bad = j->descriptor < 0;
-  while (!bad && left > 0) {
-    size_t n = fread(block, 1, left < (int64_t)sizeof block ? (size_t)left : sizeof block, f);
-    bad = n == 0 || write(j->descriptor, block, n) != (ssize_t)n;
-    left -= (int64_t)n;
-  }
-  bad = bad || fsync(j->descriptor);
-  tt_err e = bad ? TT_FAIL(IO, "%s: cannot be copied: %s", j->file, strerror(errno)) : TT_OK;
-  if (f) fclose(f);
-  j->torn_bytes = 0;
-  return e;
-}
-
-/* Replace the file by a copy: an earlier start that has the old file open cannot add lines. */
-static tt_err open_for_append(tt_journal *j)
-{
-  char temporary[TT_PATH_MAX];
-  TT_TRY(tt_file_temporary_name_local(j->file, temporary));
-  TT_TRY(tt_file_reserve_local(temporary, j->bytes));
-  tt_err e = copy_lines(j, temporary);
-  if (!e) e = tt_file_publish_local(temporary, j->file);
-  if (e) unlink(temporary);
-  return e;
+  tt_journal *j = journal;
+  journal_line l;
+  if (parse_line(text, bytes, &l)) return store_line(j, &l);
+  return TT_FAIL(DATA,
+                 "%s:%" PRId64 ": '%.*s' is not a journal entry; correct the line, or remove it: "
+                 "its stage then runs again",
+                 j->file, line, bytes > 80 ? 80 : (int)bytes - 1, text);
 }
 
 tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journal **out)
@@ -191,12 +129,10 @@ tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journ
   tt_journal *j = NULL;
   *out = NULL;
   TT_TRY(TT_ALLOC(j, 1));
-  j->descriptor = -1;
-  tt_err e = TT_ALLOC(j->file, (int64_t)strlen(file) + 1);
-  if (!e) strcpy(j->file, file);
+  j->file = file;
   if (incarnation) snprintf(j->incarnation, sizeof j->incarnation, "%s", incarnation);
-  if (!e) e = read_journal(j);
-  if (!e && incarnation) e = open_for_append(j);
+  tt_err e = tt_line_log_open_local(file, incarnation ? TT_LINE_LOG_replace : TT_LINE_LOG_read,
+                                    take_line, j, &j->log);
   if (e) tt_journal_close_local(&j);
   *out = j;
   return e;
@@ -205,8 +141,8 @@ tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journ
 void tt_journal_close_local(tt_journal **j)
 {
   if (!*j) return;
-  if ((*j)->descriptor >= 0) close((*j)->descriptor);
-  tt_free_all(&(*j)->file, &(*j)->journal_line, j);
+  tt_line_log_close_local(&(*j)->log);
+  tt_free_all(&(*j)->journal_line, j);
 }
 
 const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage)
@@ -229,42 +165,11 @@ double tt_journal_seconds(const tt_journal *j)
 
 /* Appending */
 
-/* Check that no other process has written, and remove an incomplete last line. */
-static tt_err truncate_torn_line(tt_journal *j)
-{
-  struct stat info;
-  if (fstat(j->descriptor, &info)) return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  if (info.st_size != j->bytes + j->torn_bytes)
-    return TT_FAIL(IO,
-                   "%s has %lld bytes instead of %" PRId64 ": another process writes to it; is "
-                   "the campaign running twice?",
-                   j->file, (long long)info.st_size, j->bytes + j->torn_bytes);
-  if (j->torn_bytes && ftruncate(j->descriptor, j->bytes))
-    return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  j->torn_bytes = 0;
-  return TT_OK;
-}
-
-/* After an error the file may end in a part of the line: remove it now or at the next start. */
-static tt_err write_line(tt_journal *j, const char *text)
-{
-  ssize_t n = (ssize_t)strlen(text);
-  ssize_t done = write(j->descriptor, text, (size_t)n);
-  if (done == n && fsync(j->descriptor) == 0) {
-    j->bytes += n;
-    return TT_OK;
-  }
-  int error_number = done >= 0 && done < n ? ENOSPC : errno;
-  if (done > 0 && ftruncate(j->descriptor, j->bytes)) j->torn_bytes = done;
-  return TT_FAIL(IO, "%s: %s", j->file, strerror(error_number));
-}
-
 static tt_err append_line(tt_journal *j, const journal_line *l)
 {
   char *text = NULL;
   TT_TRY(format_line(l, j->incarnation, &text));
-  tt_err e = truncate_torn_line(j);
-  if (!e) e = write_line(j, text);
+  tt_err e = tt_line_log_append_local(j->log, text);
   tt_free(text);
   return e ? e : store_line(j, l);
 }

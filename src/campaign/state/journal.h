@@ -6,8 +6,7 @@
  * inputs is the hash of everything the stage depends on, outputs the hash of the files it wrote. A
  * stage is skipped if its last line has the present inputs and its files still have the hash
  * outputs. A line {"round": 12, "stage": "select", "again": true, ...} (option --from) requests
- * that this stage and all later ones run again. An incomplete last line (the process was killed
- * while writing it) is ignored. */
+ * that this stage and all later ones run again (line_log.h: what a kill leaves). */
 #ifndef TT_JOURNAL_H
 #define TT_JOURNAL_H
 #include "core/stats/history.h"
@@ -34,9 +33,8 @@ void tt_journal_close_local(tt_journal **j); /* accepts NULL */
  * earlier one (of this or an earlier round) follows it. Valid until the next append. */
 const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage);
 
-/* Append one line and sync the file. Errors: IO (disk
- * full: the entry is not written and the stage will run again; the size of the file has changed:
- * another process writes to it). */
+/* Append one line and sync the file. Errors: IO, STOPPED (tt_line_log_append_local; after IO the
+ * stage will run again). */
 tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e);
 tt_err tt_journal_append_redo_local(tt_journal *j, int64_t round, tt_stage stage);
 

@@ -53,9 +53,24 @@ static inline tt_queries *queries(void)
   return p;
 }
 
+static inline void drop_record(void)
+{
+  char path[ROOM];
+  snprintf(path, sizeof path, "%s/events.jsonl", campaign);
+  if (tt_comm_is_root(comm)) unlink(path);
+}
+
+/* 0 = each stage begins with an empty record: only the groups tell what is labeled. */
+static int keeps_record;
+
 static inline tt_err ask_of(const tt_config *cfg, const tt_queries *p, tt_pool *pool,
                             tt_query_labels **out)
 {
+  tt_points *points = NULL;
+  if (!keeps_record) drop_record();
+  tt_err e = tt_comm_is_root(comm) ? tt_points_open_local(campaign, TT_LINE_LOG_replace, &input,
+                                                          &target, "rig", &points)
+                                   : TT_OK;
   tt_label_request q = {.cfg = cfg,
                         .file = "campaign.yaml",
                         .campaign = campaign,
@@ -63,10 +78,14 @@ static inline tt_err ask_of(const tt_config *cfg, const tt_queries *p, tt_pool *
                         .directory = label,
                         .round = 1,
                         .queries = p,
+                        .points = points,
                         .pool = pool,
                         .input = &input,
                         .target = &target};
-  return tt_oracle_label(comm, &q, out);
+  e = tt_agree(comm, e);
+  if (!e) e = tt_oracle_label(comm, &q, out);
+  tt_points_close_local(&points);
+  return e;
 }
 
 static inline tt_err ask(const char *word, const char *more, tt_query_labels **out)
@@ -93,7 +112,10 @@ static inline int is_there(const char *name) { return !access(in_label(name), F_
 static inline void clear(void)
 {
   tt_barrier(comm);
-  if (tt_comm_is_root(comm)) scratch_remove(label);
+  if (tt_comm_is_root(comm)) {
+    scratch_remove(label);
+    drop_record();
+  }
   tt_barrier(comm);
 }
 

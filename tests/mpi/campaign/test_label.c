@@ -215,7 +215,7 @@ TT_TEST (a_full_disk_loses_nothing) {
   tt_barrier(comm);
   signal(SIGXFSZ, SIG_IGN);
   limit_files(512);
-  refused("good", "rows_per_call: 2", TT_E_IO, label);
+  refused("good", "rows_per_call: 2", TT_E_IO, campaign);
   limit_files(RLIM_INFINITY);
   TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
   TT_CHECK(calls(), ==, 3);

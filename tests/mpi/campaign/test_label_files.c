@@ -3,6 +3,7 @@
 
 #include "core/base/process.h"
 #include "io/data/data.h"
+#include "src/campaign/points/requests.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -84,15 +85,19 @@ TT_TEST (an_incomplete_output_is_read_again) {
   clear();
 }
 
-/* by hand */
+/* tutti tell */
 
-static void by_hand_refused(const char *text, tt_err wanted, const char *why)
+static tt_err tell(const char *file)
+{
+  const tt_tell_options o = {.directory = campaign, .file = file};
+  return tt_tell_local(&o);
+}
+
+static void tell_refused(const char *text, const char *why)
 {
   put_text(in_label("hand.csv"), text);
-  TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL), ==,
-           (int)wanted);
+  TT_CHECK((int)tell(in_label("hand.csv")), ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), why);
-  TT_CHECK(is_there("0001/output.h5"), ==, 0);
 }
 
 static void give(int64_t first, int64_t count)
@@ -105,45 +110,45 @@ static void give(int64_t first, int64_t count)
   for (int64_t i = first; i < first + count; i++) {
     double y[T];
     oracle_label(p->x + i * D, y);
-    fprintf(f, "%" PRId64 ",%.17g,%.17g\n", p->row[i], y[0], y[1]);
+    fprintf(f, "%" PRId64 ",%.17g,%.17g\n", i, y[0], y[1]);
   }
   fclose(f);
   put_text(in_label("hand.csv"), text);
   free(text);
   tt_queries_destroy(&p);
-  TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL));
+  TT_CHECK_OK(tell(in_label("hand.csv")));
 }
 
-static void give_by_hand(void)
+static void refuse_and_give(void)
 {
-  by_hand_refused("id,y0,y1\n40,1,2\n99,1,2\n", TT_E_DATA, "id 99 was not queried");
-  by_hand_refused("id,y0,y1\n40,1,2\n40,1,2\n", TT_E_DATA, "id 40 occurs twice");
-  by_hand_refused("id,y0,y1\n40,1,inf\n", TT_E_DATA, "id 40, target 'b' is inf");
-  by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "the columns do not match the targets (2)");
-  by_hand_refused("y0,y1\n40,1\n", TT_E_DATA, "there is no 'id'");
-  by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "hand.csv:2: id 40.5 is not a whole number");
-  by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "hand.csv:2: column 'y0': 'x' is not a number");
-  by_hand_refused("id;y0;y1\n40;1,5;2\n", TT_E_DATA, "write numbers with a decimal point");
-  TT_CHECK((int)tt_oracle_import_labels_local(campaign, "/nowhere.csv", NULL), ==,
-           (int)TT_E_NOINPUT);
-  TT_CHECK((int)tt_oracle_import_labels_local(scratch, "/nowhere.csv", NULL), ==,
-           (int)TT_E_NOINPUT);
+  tell_refused("id,y0,y1\n0,1,2\n99,1,2\n", "hand.csv:3: id 99 is no point of this campaign");
+  tell_refused("id,y0,y1\n0,1,2\n0,1,2\n", "hand.csv:3: id 0 occurs twice");
+  tell_refused("id,y0,y1\n0,1,inf\n", "hand.csv:2: target 'b' is inf");
+  tell_refused("id,y0,y1,status\n0,1,2,good\n", "hand.csv:2: the status is not ok");
+  tell_refused("id,y0,y1\n0,,\n", "hand.csv:2: no target has a value");
+  tell_refused("id,y0\n0,1\n", "there is no column 'b'");
+  tell_refused("y0,y1\n0,1\n", "there is no column 'id'");
+  tell_refused("id,y0,y1\n0.5,1,2\n", "hand.csv:2: id 0.5 is not a whole number");
+  tell_refused("id,y0,y1\n0,x,2\n", "hand.csv:2: column 'y0': 'x' is not a number");
+  tell_refused("id;y0;y1\n0;1,5;2\n", "write numbers with a decimal point");
+  TT_CHECK((int)tell("/nowhere.csv"), ==, (int)TT_E_NOINPUT);
   give(0, 3); /* group 1, and a part of group 2 */
 }
 
-TT_TEST (imported_labels_belong_to_their_groups) {
+/* The groups of files get the labels that are told, once they are complete. */
+TT_TEST (told_labels_belong_to_their_groups) {
   char text[TT_ERR_MESSAGE_SIZE];
+  keeps_record = 1;
   still_waiting(FILES(2, 0s), text);
-  if (tt_comm_is_root(comm)) give_by_hand();
+  if (tt_comm_is_root(comm)) refuse_and_give();
   tt_barrier(comm);
   still_waiting(FILES(2, 0s), text);
   TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
-  if (tt_comm_is_root(comm)) {
-    TT_CHECK_HAS(text, "0002/output.h5: 1 of 2 rows");
-    give(1, 4); /* candidate 7 again: its group already has an output */
-  }
+  TT_CHECK(is_there("0002/accepted.h5"), ==, 0);
+  if (tt_comm_is_root(comm)) give(1, 4); /* points 1 and 2 are known */
   tt_barrier(comm);
   TT_CHECK(labeled_by("", FILES(2, 1h)), ==, N);
+  keeps_record = 0;
   clear();
 }
 

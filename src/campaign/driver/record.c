@@ -1,0 +1,87 @@
+/* record.c — see driver_internal.h: the history of a campaign and the record of its points. */
+#include "core/base/mem.h"
+#include "src/campaign/driver/driver_internal.h"
+
+#include <string.h>
+
+/* The rows of the queries before number `count` in the history. */
+static tt_err copy_rows(const tt_campaign *k, int64_t count, int64_t **row)
+{
+  TT_TRY(TT_ALLOC(*row, count));
+  for (int64_t i = 0; i < count; i++) (*row)[i] = k->h->query[i].row;
+  return TT_OK;
+}
+
+/* Points of the queries before number `count`, -1 = they have none. */
+static tt_err find_points(const tt_campaign *k, int64_t count, int64_t **number)
+{
+  int64_t *row = NULL;
+  tt_err e = copy_rows(k, count, &row);
+  if (!e) e = TT_ALLOC(*number, count);
+  if (!e) e = tt_points_find_local(k->points, count, row, k->h->x, &k->data->scaler.net, *number);
+  tt_free(row);
+  return e;
+}
+
+tt_err tt_campaign_open_record_local(tt_campaign *k)
+{
+  int64_t *row = NULL;
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  tt_inbox_wait_local(k->directory);
+  TT_TRY(tt_points_open_local(k->directory, TT_LINE_LOG_replace, &k->data->input, &k->data->target,
+                              k->run_id.incarnation, &k->points));
+  TT_TRY(tt_inbox_begin_local(k->points, k->directory, &k->inbox));
+  if (!k->h->queries) return TT_OK;
+  tt_err e = copy_rows(k, k->h->queries, &row);
+  const tt_new_points n = {.count = k->h->queries, .row = row, .x = k->h->x};
+  if (!e) e = tt_points_adopt_local(k->points, &n, &k->data->scaler.net, k->h->y);
+  tt_free(row);
+  return e;
+}
+
+tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept)
+{
+  int64_t *number = NULL, *drop = NULL, n = 0;
+  int8_t *keep = NULL;
+  tt_points_lock(k->points);
+  int64_t count = tt_points_count(k->points);
+  tt_err e = find_points(k, kept, &number);
+  if (!e) e = TT_ALLOC(keep, count);
+  if (!e) e = TT_ALLOC(drop, count);
+  for (int64_t i = 0; !e && i < kept; i++)
+    if (number[i] >= 0) keep[number[i]] = 1;
+  for (int64_t i = 0; !e && i < count; i++)
+    if (!keep[i] && tt_points_at(k->points, i)->state == TT_POINT_labeled) drop[n++] = i;
+  const tt_point_change c = {.count = n, .point = drop, .to = TT_POINT_proposed, .again = 1};
+  if (!e) e = tt_points_change_local(k->points, &c);
+  tt_points_unlock(k->points);
+  tt_free_all(&number, &keep, &drop);
+  return e;
+}
+
+/* Labels of committed rounds that tutti tell has replaced. */
+static tt_err take_labels_local(const tt_campaign *k)
+{
+  int64_t *number = NULL, T = k->h->targets;
+  tt_points_lock(k->points);
+  tt_err e = find_points(k, k->h->queries, &number);
+  for (int64_t i = 0; !e && i < k->h->queries; i++) {
+    if (number[i] < 0 || tt_points_at(k->points, number[i])->state != TT_POINT_labeled) continue;
+    memcpy(k->h->y + i * T, tt_points_y(k->points, number[i]), (size_t)T * sizeof *k->h->y);
+    k->h->query[i].label_status = TT_LABEL_STATUS_labeled;
+  }
+  tt_points_unlock(k->points);
+  tt_free(number);
+  return e;
+}
+
+tt_err tt_campaign_take_labels(tt_campaign *k)
+{
+  tt_history *h = k->h;
+  if (!h->queries) return TT_OK;
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? take_labels_local(k) : TT_OK);
+  if (e) return e;
+  tt_bcast(k->c, h->y, h->queries * h->targets * (int64_t)sizeof *h->y);
+  tt_bcast(k->c, h->query, h->queries * (int64_t)sizeof *h->query);
+  return TT_OK;
+}

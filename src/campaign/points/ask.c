@@ -1,0 +1,146 @@
+/* ask.c — see requests.h: tutti ask. */
+#include "src/campaign/points/requests.h"
+
+#include "core/base/mem.h"
+#include "io/campaign/campaign_files.h"
+#include "io/campaign/oracle_files.h"
+#include "io/files/files.h"
+#include "src/campaign/points/points_internal.h"
+#include "src/host/status_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double default_lease = 7200.0;
+
+void tt_request_who(const char *given, char who[128])
+{
+  char host[TT_HOST_ROOM];
+  const char *user = getenv("USER");
+  tt_file_host_name_local(host);
+  if (given)
+    snprintf(who, 128, "%.127s", given);
+  else
+    snprintf(who, 128, "%.64s@%s", user && *user ? user : "user", host);
+}
+
+static tt_err parse_lease(const char *text, double *seconds)
+{
+  static const struct {
+    const char *name;
+    double seconds;
+  } unit[] = {{"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
+  char *end = NULL;
+  *seconds = text ? strtod(text, &end) : default_lease;
+  if (!text) return TT_OK;
+  for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+    if (end != text && !strcmp(end, unit[i].name) && *seconds > 0.0 && *seconds < 1e7) {
+      *seconds *= unit[i].seconds;
+      return TT_OK;
+    }
+  return TT_FAIL(USAGE, "--lease: '%s' is not a duration such as 90s, 20min, 2h or 1d", text);
+}
+
+/* The points of an answer */
+
+typedef struct asked {
+  int64_t count;
+  int64_t *id;       /* [count] */
+  double *x;         /* [count][D] */
+  const char **text; /* [count][D] borrowed from the answer, or NULL */
+} asked;
+
+static tt_err read_answer(const json_t *answer, int64_t D, asked *a)
+{
+  const json_t *point = json_object_get(answer, "point"), *text = json_object_get(answer, "text");
+  a->count = (int64_t)json_array_size(point);
+  TT_TRY(TT_ALLOC(a->id, a->count));
+  TT_TRY(TT_ALLOC(a->x, a->count * D));
+  if (text) TT_TRY(TT_ALLOC(a->text, a->count * D));
+  for (int64_t i = 0; i < a->count; i++) {
+    const json_t *words = json_array_get(text, (size_t)i);
+    a->id[i] = json_integer_value(json_array_get(point, (size_t)i));
+    if (!tt_json_read_row(json_array_get(json_object_get(answer, "x"), (size_t)i), D, a->x + i * D))
+      return TT_FAIL(INTERNAL, "an answer without inputs");
+    for (int64_t d = 0; text && d < D; d++)
+      a->text[i * D + d] = json_string_value(json_array_get(words, (size_t)d));
+  }
+  return TT_OK;
+}
+
+/* Copy a file to standard output. */
+static tt_err copy_out(const char *path)
+{
+  char block[4096];
+  size_t n;
+  FILE *f = NULL;
+  TT_TRY(tt_file_open_stream(path, &f));
+  while ((n = fread(block, 1, sizeof block, f)) > 0) fwrite(block, 1, n, stdout);
+  int bad = ferror(f);
+  fclose(f);
+  return bad || fflush(stdout) ? TT_FAIL_ERRNO(IO, "standard output") : TT_OK;
+}
+
+static tt_err print_points(const asked *a, const tt_columns *input, int hdf5)
+{
+  char path[TT_PATH_MAX], folder[] = "/tmp/tutti-ask-XXXXXX";
+  if (!mkdtemp(folder)) return TT_FAIL_ERRNO(CANTCREAT, "%s", folder);
+  tt_path_join(folder, hdf5 ? "points.h5" : "points.csv", path);
+  tt_err e =
+      tt_oracle_input_write_local(path, a->count, a->id, a->x, a->text, input, &(tt_row_ids){0});
+  if (!e) e = copy_out(path);
+  unlink(path);
+  rmdir(folder);
+  return e;
+}
+
+/* Why nothing is queued: the campaign has ended, or something else. */
+static tt_err explain(const char *directory, tt_err e)
+{
+  const tt_err_record kept = *tt_err_record_of_thread();
+  char path[TT_PATH_MAX];
+  tt_status_file status;
+  tt_history *h = NULL;
+  tt_path_join(directory, "campaign.h5", path);
+  int done = !tt_status_file_read_local(directory, &status) && !strcmp(status.status.state, "done");
+  int ended = done && !tt_history_read_local(path, &h) && h->ended >= 0;
+  if (ended)
+    e = TT_FAIL(ENDED, "the campaign has ended after %" PRId64 " rounds: %s (%s)", h->rounds,
+                tt_stop_rule_name[h->ended], tt_history_end_cause(h));
+  else
+    *tt_err_record_of_thread() = kept;
+  tt_history_destroy(&h);
+  return e;
+}
+
+tt_err tt_ask_local(const tt_ask_options *o)
+{
+  char who[128];
+  double seconds;
+  tt_columns input = {0}, target = {0};
+  json_t *request = json_object(), *answer = NULL;
+  asked a = {0};
+  tt_request_who(o->who, who);
+  tt_err e = parse_lease(o->lease, &seconds);
+  if (!e && o->hdf5 && isatty(STDOUT_FILENO))
+    e = TT_FAIL(USAGE, "--hdf5 writes a file to standard output: add > points.h5");
+  if (!e) e = tt_points_columns_local(o->directory, &input, &target);
+  tt_json_set(&request, "act", json_string("ask"));
+  tt_json_set(&request, "k", json_integer(o->count));
+  tt_json_set(&request, "until", json_integer((int64_t)time(NULL) + (int64_t)seconds));
+  tt_json_set(&request, "who", tt_json_text(who));
+  if (!e) e = tt_inbox_send_local(o->directory, who, json_incref(request), &answer);
+  json_decref(request);
+  if (e == TT_E_STOPPED) e = explain(o->directory, e);
+  if (!e) e = read_answer(answer, input.count, &a);
+  if (!e) e = print_points(&a, &input, o->hdf5);
+  tt_free_all(&a.id, &a.x, &a.text);
+  json_decref(answer);
+  tt_columns_free(&input);
+  tt_columns_free(&target);
+  return e;
+}

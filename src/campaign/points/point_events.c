@@ -1,0 +1,287 @@
+/* point_events.c — see points.h: lines of events.jsonl, and what they do.
+ *
+ *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
+ *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
+ * state: one name, or one for each point. Other keys: row, round, random, x (proposed);
+ * lease, until (asked); y (labeled); why; again. */
+#include "src/campaign/points/points_internal.h"
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const tt_point_state_name[] = {
+#define X(name, meaning) #name,
+    TT_POINT_STATES(X)
+#undef X
+        NULL};
+
+static int is_allowed(int from, int to, int again)
+{
+  static const struct {
+    int from, to, again;
+  } change[] = {
+#define X(from_, to_, again_) {TT_POINT_##from_, TT_POINT_##to_, again_},
+      TT_POINT_CHANGES(X)
+#undef X
+  };
+  for (size_t i = 0; i < sizeof change / sizeof *change; i++)
+    if (change[i].from == from && change[i].to == to) return again || !change[i].again;
+  return 0;
+}
+
+/* JSON */
+
+json_t *tt_json_integers(int64_t n, const int64_t *value)
+{
+  json_t *a = json_array();
+  for (int64_t i = 0; i < n; i++) json_array_append_new(a, json_integer(value[i]));
+  return a;
+}
+
+json_t *tt_json_rows(int64_t n, int64_t width, const double *value)
+{
+  json_t *rows = json_array();
+  for (int64_t i = 0; i < n; i++) {
+    json_t *row = json_array();
+    for (int64_t k = 0; k < width; k++)
+      json_array_append_new(row, tt_json_number(value[i * width + k]));
+    json_array_append_new(rows, row);
+  }
+  return rows;
+}
+
+int tt_json_read_row(const json_t *row, int64_t width, double *value)
+{
+  if ((int64_t)json_array_size(row) != width) return 0;
+  for (int64_t k = 0; k < width; k++) {
+    const json_t *cell = json_array_get(row, (size_t)k);
+    if (!json_is_number(cell) && !json_is_null(cell)) return 0;
+    value[k] = json_is_null(cell) ? (double)NAN : json_number_value(cell);
+  }
+  return 1;
+}
+
+static json_t *at(const json_t *event, const char *key, int64_t i)
+{
+  return json_array_get(json_object_get(event, key), (size_t)i);
+}
+
+/* -1 = it is no state. */
+static int state_of(const json_t *event, int64_t i)
+{
+  const json_t *state = json_object_get(event, "state");
+  const char *name = json_string_value(json_is_array(state) ? at(event, "state", i) : state);
+  for (int s = 0; name && tt_point_state_name[s]; s++)
+    if (!strcmp(name, tt_point_state_name[s])) return s;
+  return -1;
+}
+
+/* What an event needs besides the states. */
+static int is_complete(const tt_points *p, const json_t *event, int64_t i, int state)
+{
+  double *row = NULL;
+  const json_t *x = json_object_get(event, "x");
+  int64_t width = state == TT_POINT_labeled ? p->target.count : p->input.count;
+  if (state != TT_POINT_labeled && !(state == TT_POINT_proposed && x)) return 1;
+  if (TT_ALLOC(row, width)) return 0;
+  int good = tt_json_read_row(at(event, x ? "x" : "y", i), width, row);
+  tt_free(row);
+  return good;
+}
+
+/* Whether the event may happen now. `created`: points that it makes. */
+static tt_err check(const tt_points *p, const json_t *event, int64_t *created)
+{
+  int64_t n = (int64_t)json_array_size(json_object_get(event, "point"));
+  int again = json_is_true(json_object_get(event, "again"));
+  *created = 0;
+  if (!n) return TT_FAIL(DATA, "the event has no points");
+  for (int64_t i = 0; i < n; i++) {
+    const json_t *number = at(event, "point", i);
+    int64_t k = json_is_integer(number) ? json_integer_value(number) : -1;
+    int state = state_of(event, i);
+    int is_new = state == TT_POINT_proposed && k == p->count + *created;
+    if (state < 0 || !is_complete(p, event, i, state))
+      return TT_FAIL(DATA, "the event of point %" PRId64 " has no valid state or values", k);
+    if (!is_new && (k < 0 || k >= p->count))
+      return TT_FAIL(DATA, "there is no point %" PRId64 " (%" PRId64 " are known)", k, p->count);
+    if (!is_new && !is_allowed(p->point[k].state, state, again))
+      return TT_FAIL(DATA, "point %" PRId64 " is %s (%s:%" PRId64 ") and cannot become %s", k,
+                     tt_point_state_name[p->point[k].state], p->events, p->point[k].line,
+                     tt_point_state_name[state]);
+    *created += is_new;
+  }
+  return TT_OK;
+}
+
+/* Doing what an event says */
+
+static tt_err grow(void *array, int64_t old, int64_t now, size_t size)
+{
+  void **a = array, *more = NULL;
+  TT_TRY(tt_alloc_bytes(&more, now, size, "the points of the campaign"));
+  if (old) memcpy(more, *a, (size_t)old * size);
+  tt_free(*a);
+  *a = more;
+  return TT_OK;
+}
+
+tt_err tt_points_reserve(tt_points *p, int64_t more)
+{
+  int64_t old = p->capacity, capacity = 2 * p->capacity, D = p->input.count, T = p->target.count;
+  if (p->count + more <= p->capacity) return TT_OK;
+  if (capacity < p->count + more) capacity = p->count + more;
+  TT_TRY(grow(&p->point, old, capacity, sizeof *p->point));
+  TT_TRY(grow(&p->has_x, old, capacity, sizeof *p->has_x));
+  TT_TRY(grow(&p->x, old * D, capacity * D, sizeof *p->x));
+  TT_TRY(grow(&p->y, old * T, capacity * T, sizeof *p->y));
+  if (p->text) TT_TRY(grow(&p->text, old * D, capacity * D, sizeof *p->text));
+  p->capacity = capacity;
+  return TT_OK;
+}
+
+static void create_point(tt_points *p, const json_t *event, int64_t i)
+{
+  int64_t k = p->count++;
+  const json_t *row = at(event, "row", i), *x = at(event, "x", i);
+  p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
+                           .round = (int32_t)json_integer_value(json_object_get(event, "round")),
+                           .random = (int8_t)json_integer_value(at(event, "random", i))};
+  p->has_x[k] = (int8_t)tt_json_read_row(x, p->input.count, p->x + k * p->input.count);
+}
+
+/* The number of the lease + 1, which begins with this event. */
+static tt_err add_lease(tt_points *p, const char *name, int32_t *number)
+{
+  char **more = NULL;
+  *number = 0;
+  if (!name) return TT_OK;
+  if ((p->leases & (p->leases - 1)) == 0) {
+    TT_TRY(TT_ALLOC(more, p->leases ? 2 * p->leases : 1));
+    if (p->leases) memcpy(more, p->lease, (size_t)p->leases * sizeof *more);
+    tt_free(p->lease);
+    p->lease = more;
+  }
+  p->lease[p->leases] = NULL;
+  TT_TRY(tt_text_set(&p->lease[p->leases], name));
+  *number = ++p->leases;
+  return TT_OK;
+}
+
+static tt_err change_point(tt_points *p, const json_t *event, int64_t i, int64_t k, int32_t lease)
+{
+  tt_point *t = &p->point[k];
+  const char *why = json_string_value(json_object_get(event, "why"));
+  int64_t T = p->target.count;
+  t->state = (int8_t)state_of(event, i);
+  t->crashes += t->state == TT_POINT_crashed;
+  if (t->state == TT_POINT_asked) {
+    t->lease = lease;
+    t->until = json_integer_value(json_object_get(event, "until"));
+  }
+  if (t->state == TT_POINT_labeled || t->state == TT_POINT_proposed) {
+    t->crashes = 0;
+    for (int64_t j = 0; j < T; j++) p->y[k * T + j] = (double)NAN;
+    (void)tt_json_read_row(at(event, "y", i), T, p->y + k * T);
+  }
+  return why && t->state != TT_POINT_labeled ? tt_text_set(&t->why, why) : TT_OK;
+}
+
+static tt_err apply(tt_points *p, const json_t *event, int64_t created, int64_t line)
+{
+  int64_t n = (int64_t)json_array_size(json_object_get(event, "point"));
+  int32_t lease;
+  TT_TRY(tt_points_reserve(p, created));
+  TT_TRY(add_lease(p, json_string_value(json_object_get(event, "lease")), &lease));
+  for (int64_t i = 0; i < n; i++) {
+    int64_t k = json_integer_value(at(event, "point", i));
+    if (k == p->count) create_point(p, event, i);
+    TT_TRY(change_point(p, event, i, k, lease));
+    p->point[k].line = line;
+  }
+  return TT_OK;
+}
+
+/* Lines */
+
+static tt_err read_texts(const json_t *list, char **text, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++) {
+    const char *one = json_string_value(json_array_get(list, (size_t)i));
+    TT_TRY(tt_text_set(&text[i], one ? one : ""));
+  }
+  return TT_OK;
+}
+
+static tt_err read_columns(const json_t *header, const char *key, const char *units, tt_columns *c)
+{
+  const json_t *name = json_object_get(header, key);
+  TT_TRY(tt_columns_create((int64_t)json_array_size(name), c));
+  c->given = 1;
+  TT_TRY(read_texts(name, c->name, c->count));
+  return read_texts(json_object_get(header, units), c->units, c->count);
+}
+
+tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *input,
+                            tt_columns *target)
+{
+  const char *schema = json_string_value(json_object_get(event, "schema"));
+  *is_header = schema && !strncmp(schema, "tutti-events-1.", 15);
+  if (!*is_header) return TT_OK;
+  TT_TRY(read_columns(event, "inputs", "input_units", input));
+  return read_columns(event, "targets", "target_units", target);
+}
+
+static tt_err take(tt_points *p, const json_t *event, int64_t line)
+{
+  int64_t created;
+  int is_header = 0;
+  if (line == 1) TT_TRY(tt_point_header_read(event, &is_header, &p->input, &p->target));
+  if (is_header) return TT_OK;
+  if (line == 1 || !json_is_object(event)) return TT_FAIL(DATA, "this is no event of a campaign");
+  TT_TRY(check(p, event, &created));
+  return apply(p, event, created, line);
+}
+
+tt_err tt_point_event_take(void *points, const char *text, size_t bytes, int64_t line)
+{
+  tt_points *p = points;
+  char why[1024];
+  json_t *event = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+  tt_err e = take(p, event, line);
+  json_decref(event);
+  if (e != TT_E_DATA) return e;
+  snprintf(why, sizeof why, "%s", tt_err_last());
+  return TT_FAIL(DATA, "%s:%" PRId64 ": %s", p->events, line, why);
+}
+
+static tt_err append(tt_points *p, json_t *event)
+{
+  char *text = NULL, *line = json_dumps(event, JSON_REAL_PRECISION(17));
+  if (!line) return TT_FAIL(MEM, "out of memory for an event");
+  tt_err e = tt_text_format(&text, "%s\n", line);
+  free(line);
+  if (!e) e = tt_line_log_append_local(p->log, text);
+  tt_free(text);
+  return e;
+}
+
+tt_err tt_point_event_add(tt_points *p, json_t *event)
+{
+  char when[32];
+  int64_t created = 0;
+  int header = !json_object_get(event, "point");
+  if (!json_object_get(event, "who")) tt_json_set(&event, "who", tt_json_text(p->who));
+  tt_json_set(&event, "time", json_string(tt_utc_text(when)));
+  if (!event) return TT_FAIL(MEM, "out of memory for an event");
+  tt_err e = header ? TT_OK : check(p, event, &created);
+  if (!e) e = append(p, event);
+  if (!e && !header) e = apply(p, event, created, tt_line_log_lines(p->log));
+  json_decref(event);
+  return e;
+}

@@ -1,0 +1,40 @@
+/* points_internal.h — the record in memory. Private to points.c and point_events.c. */
+#ifndef TT_POINTS_INTERNAL_H
+#define TT_POINTS_INTERNAL_H
+#include "src/campaign/points/points.h"
+
+#include <pthread.h>
+
+struct tt_points {
+  pthread_mutex_t lock;
+  tt_line_log *log;
+  char *events, *file, *who; /* paths of events.jsonl and points.h5 */
+  tt_columns input, target;
+  int64_t count, capacity;
+  tt_point *point; /* [capacity] */
+  double *x, *y;   /* [capacity][D], [capacity][T] */
+  int8_t *has_x;   /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
+  char **text;     /* [capacity][D]; NULL = no input of any point is a text */
+  int32_t leases;
+  char **lease; /* [leases] names; the capacity is the next power of two */
+};
+
+/* Read one line of events.jsonl into the record; p is a tt_points. */
+tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line);
+/* Check an event, append it, do it. Takes ownership of the object. */
+tt_err tt_point_event_add(tt_points *p, json_t *event);
+/* Memory for `more` points. Errors: MEM. */
+tt_err tt_points_reserve(tt_points *p, int64_t more);
+
+/* The name and host of the user; `given`, if it is not NULL. */
+void tt_request_who(const char *given, char who[128]);
+/* *is_header: whether the event is the first line of a record; then its columns. Errors: MEM. */
+tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *input,
+                            tt_columns *target);
+
+/* Arrays of JSON: n numbers; n rows of `width` numbers, null for NaN. NULL when out of memory. */
+json_t *tt_json_integers(int64_t n, const int64_t *value);
+json_t *tt_json_rows(int64_t n, int64_t width, const double *value);
+/* A row of numbers, NaN for null; 0 = it is none. */
+int tt_json_read_row(const json_t *row, int64_t width, double *value);
+#endif

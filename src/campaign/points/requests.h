@@ -1,0 +1,60 @@
+/* requests.h — tutti ask and tutti tell: requests of other processes to the one writer of the
+ * record of a campaign. Local. docs/oracle.md is the manual.
+ *
+ * A request is a file DIR/inbox/NAME.json, put there by a rename; its answer is NAME.answer. While
+ * a campaign runs, a thread of it answers (tt_inbox_begin_local). Otherwise a process that waits for
+ * an answer takes the directory (DIR/inbox/lock) and answers all requests that are there. A request
+ * that is answered twice, because the process that answered it was killed, changes nothing again:
+ * the name of an ask is that of its lease, and a label that is told again is known. */
+#ifndef TT_REQUESTS_H
+#define TT_REQUESTS_H
+#include "io/table/table.h"
+#include "src/campaign/points/points.h"
+
+typedef struct tt_ask_options {
+  const char *directory;
+  int64_t count;     /* most points */
+  const char *lease; /* duration, "2h"; NULL: 2 h */
+  const char *who;   /* NULL: user and host */
+  int hdf5;          /* write HDF5 to standard output, not CSV */
+} tt_ask_options;
+
+/* Lease up to `count` queued points, and write them to standard output. Errors: STOPPED (none now),
+ * ENDED (the campaign has ended), USAGE, NOINPUT, those of the record and of files. */
+tt_err tt_ask_local(const tt_ask_options *o);
+
+typedef struct tt_tell_options {
+  const char *directory, *file;  /* labels: a table, or HDF5 */
+  const tt_table_format *format; /* of a CSV file */
+  const char *who;               /* NULL: user and host */
+  int with_inputs;               /* rows have inputs in place of ids: nobody asked for them */
+  int replace;                   /* other values of labels that are there */
+} tt_tell_options;
+
+/* Tell the labels in a file; logs how many are new and known. All rows are taken or none. Errors:
+ * DATA (a row that is not accepted: file:line), NOINPUT, those of the record and of files. */
+tt_err tt_tell_local(const tt_tell_options *o);
+
+/* Answer one request, with an object that has the exit code as `code`, and `error` if it is not 0;
+ * owner: the caller, json_decref. Errors: those after which the request stays, for another writer
+ * or another time: IO, MEM, STOPPED. */
+tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *request, json_t **out);
+/* Answer all requests in the inbox; *answered: their number. Errors: the same. */
+tt_err tt_inbox_answer_local(tt_points *p, const char *directory, int64_t *answered);
+
+/* Send a request, and wait for its answer; takes ownership of the request. Owner of *out: the
+ * caller. Errors: STOPPED (a campaign runs, but does not answer), the error of the answer. */
+tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *request, json_t **out);
+
+/* Answer requests in a thread until the end. Errors: MEM. */
+typedef struct tt_inbox tt_inbox;
+tt_err tt_inbox_begin_local(tt_points *p, const char *directory, tt_inbox **out);
+void tt_inbox_end_local(tt_inbox **b); /* accepts NULL */
+/* Wait until no process without a campaign writes to the record, at most some seconds: after the
+ * directory is claimed, before the record is opened. */
+void tt_inbox_wait_local(const char *directory);
+
+/* `tutti campaign check DIR`: rebuild the points from events.jsonl and points.h5, compare them with
+ * campaign.h5, and print what there is. Errors: DATA (they differ), as tt_points_open_local. */
+tt_err tt_points_check_local(const char *directory);
+#endif

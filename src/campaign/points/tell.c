@@ -1,0 +1,206 @@
+/* tell.c — see requests.h: tutti tell. */
+#include "src/campaign/points/requests.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/campaign/oracle_files.h"
+#include "core/base/sort.h"
+#include "src/campaign/points/points_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* The rows of the file, as parts of a request. */
+typedef struct label_rows {
+  const tt_tell_options *o;
+  tt_columns input, target;
+  tt_table *table; /* NULL: HDF5 */
+  int64_t count, *id;
+  double *x, *y;    /* [count][D] with inputs; [count][T] */
+  double *status;   /* [count] numbers of levels, or NULL: all are ok */
+  tt_levels levels; /* texts of the column status */
+} label_rows;
+
+static const char *status_of(const label_rows *r, int64_t i)
+{
+  if (!r->status || isnan(r->status[i])) return "ok";
+  return r->levels.text[(int64_t)r->status[i]];
+}
+
+/* Tables */
+
+/* By their names; targets also as y0, y1, ... */
+static tt_err find(const label_rows *r, const tt_columns *c, int64_t *column)
+{
+  char made[32];
+  for (int64_t k = 0; k < c->count; k++) {
+    snprintf(made, sizeof made, "y%" PRId64, k);
+    TT_TRY(tt_table_find(r->table, c->name[k], &column[k]));
+    if (column[k] < 0 && c == &r->target) TT_TRY(tt_table_find(r->table, made, &column[k]));
+    if (column[k] < 0)
+      return TT_FAIL(DATA, "%s:1: there is no column '%s'", r->o->file, c->name[k]);
+    TT_TRY(tt_table_use_local(r->table, column[k], TT_CELL_RESULT));
+  }
+  return TT_OK;
+}
+
+static tt_err read_columns(label_rows *r, const tt_columns *c, double **value)
+{
+  int64_t *column = NULL;
+  tt_err e = TT_ALLOC(column, c->count);
+  if (!e) e = TT_ALLOC(*value, r->count * c->count);
+  if (!e) e = find(r, c, column);
+  if (!e) e = tt_table_read_local(r->table, 0, r->count, c->count, column, *value);
+  tt_free(column);
+  return e;
+}
+
+static tt_err read_status(label_rows *r)
+{
+  int64_t column;
+  TT_TRY(tt_table_find(r->table, "status", &column));
+  if (column < 0) return TT_OK;
+  r->levels.learns = 1;
+  TT_TRY(tt_table_use_levels_local(r->table, column, &r->levels));
+  TT_TRY(TT_ALLOC(r->status, r->count));
+  return tt_table_read_local(r->table, 0, r->count, 1, &column, r->status);
+}
+
+static tt_err read_ids(label_rows *r)
+{
+  char *name[] = {"id"};
+  char place[1024];
+  const tt_columns id = {.count = 1, .name = name};
+  double *value = NULL;
+  tt_err e = read_columns(r, &id, &value);
+  if (!e) e = TT_ALLOC(r->id, r->count);
+  for (int64_t i = 0; !e && i < r->count; i++) {
+    r->id[i] = fabs(value[i]) < 1e15 ? (int64_t)value[i] : -1;
+    if ((double)r->id[i] != value[i])
+      e = TT_FAIL(DATA, "%s: id %.17g is not a whole number",
+                  tt_table_place_local(r->table, i, place, sizeof place), value[i]);
+  }
+  tt_free(value);
+  return e;
+}
+
+/* Each column in its own pass: the number of passes does not matter for files of labels. */
+static tt_err read_table(label_rows *r)
+{
+  TT_TRY(tt_table_open_local(r->o->file, r->o->format, &r->table));
+  r->count = r->table->columns ? r->table->rows[0] : 0;
+  TT_TRY(read_status(r));
+  TT_TRY(r->o->with_inputs ? read_columns(r, &r->input, &r->x) : read_ids(r));
+  return read_columns(r, &r->target, &r->y);
+}
+
+static tt_err read_hdf5(label_rows *r)
+{
+  tt_oracle_output *l = NULL;
+  if (r->o->with_inputs)
+    return TT_FAIL(USAGE, "%s: --new takes a table (.csv, .tsv, .npz), not HDF5", r->o->file);
+  TT_TRY(tt_oracle_output_read_local(r->o->file, NULL, &r->target, 0, &l));
+  tt_err e = l->id ? TT_OK : TT_FAIL(DATA, "%s: there is no 'id' of the points", r->o->file);
+  r->count = l->count;
+  r->id = l->id;
+  r->y = l->y;
+  l->id = NULL;
+  l->y = NULL;
+  tt_oracle_output_destroy(&l);
+  return e;
+}
+
+/* Checks that need no record */
+
+/* "labels.csv:17"; HDF5: "labels.h5: row 15 (from 0)". */
+static const char *place_of(const label_rows *r, int64_t i, char text[1024])
+{
+  if (r->table) return tt_table_place_local(r->table, i, text, 1024);
+  snprintf(text, 1024, "%.900s: row %" PRId64 " (from 0)", r->o->file, i);
+  return text;
+}
+
+static tt_err check_values(const label_rows *r)
+{
+  char place[1024];
+  for (int64_t i = 0; i < r->count * r->target.count; i++)
+    if (isinf(r->y[i]))
+      return TT_FAIL(DATA, "%s: target '%s' is %g; leave it empty where there is no label",
+                     place_of(r, i / r->target.count, place),
+                     r->target.name[i % r->target.count], r->y[i]);
+  for (int64_t i = 0; r->x && i < r->count * r->input.count; i++)
+    if (!isfinite(r->x[i]))
+      return TT_FAIL(DATA, "%s: input '%s' is %g", place_of(r, i / r->input.count, place),
+                     r->input.name[i % r->input.count], r->x[i]);
+  return r->count ? TT_OK : TT_FAIL(DATA, "%s has no rows", r->o->file);
+}
+
+static tt_err check_ids(const label_rows *r)
+{
+  tt_place *row = NULL;
+  char place[1024], before[1024];
+  tt_err e = TT_OK;
+  if (!r->id) return TT_OK;
+  TT_TRY(tt_places_sort(r->id, r->count, &row));
+  for (int64_t i = 1; !e && i < r->count; i++)
+    if (row[i].number == row[i - 1].number)
+      e = TT_FAIL(DATA, "%s: id %" PRId64 " occurs twice, also in %s",
+                  place_of(r, row[i].index, place), row[i].number,
+                  place_of(r, row[i - 1].index, before));
+  tt_free(row);
+  return e;
+}
+
+/* The request */
+
+static json_t *make_request(const label_rows *r, const char *who)
+{
+  char place[1024];
+  json_t *o = json_object(), *status = json_array(), *places = json_array();
+  for (int64_t i = 0; i < r->count; i++) {
+    json_array_append_new(status, tt_json_text(status_of(r, i)));
+    json_array_append_new(places, tt_json_text(place_of(r, i, place)));
+  }
+  tt_json_set(&o, "act", json_string("tell"));
+  tt_json_set(&o, "who", tt_json_text(who));
+  tt_json_set(&o, "replace", json_boolean(r->o->replace));
+  tt_json_set(&o, "place", places);
+  if (r->id) tt_json_set(&o, "point", tt_json_integers(r->count, r->id));
+  if (r->x) tt_json_set(&o, "x", tt_json_rows(r->count, r->input.count, r->x));
+  tt_json_set(&o, "status", status);
+  tt_json_set(&o, "y", tt_json_rows(r->count, r->target.count, r->y));
+  return o;
+}
+
+static tt_err send(const label_rows *r)
+{
+  char who[128];
+  json_t *answer = NULL;
+  tt_request_who(r->o->who, who);
+  TT_TRY(tt_inbox_send_local(r->o->directory, who, make_request(r, who), &answer));
+  json_int_t news = json_integer_value(json_object_get(answer, "new"));
+  json_int_t known = json_integer_value(json_object_get(answer, "known"));
+  if (news)
+    tt_log_root(TT_LOG_INFO, "told %lld new, %lld already known", news, known);
+  else
+    tt_log_root(TT_LOG_INFO, "already known: %lld", known);
+  json_decref(answer);
+  return TT_OK;
+}
+
+tt_err tt_tell_local(const tt_tell_options *o)
+{
+  label_rows r = {.o = o};
+  tt_err e = tt_points_columns_local(o->directory, &r.input, &r.target);
+  if (!e) e = tt_table_is_table(o->file) ? read_table(&r) : read_hdf5(&r);
+  if (!e) e = check_values(&r);
+  if (!e) e = check_ids(&r);
+  if (!e) e = send(&r);
+  tt_table_close_local(&r.table);
+  tt_levels_free(&r.levels);
+  tt_columns_free(&r.input);
+  tt_columns_free(&r.target);
+  tt_free_all(&r.id, &r.x, &r.y, &r.status);
+  return e;
+}
