@@ -89,9 +89,15 @@ tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uin
 tt_err tt_campaign_open_record_local(tt_campaign *k);
 /* Drop all labels but those of the first `kept` queries of the history. Local; rank 0 does it. */
 tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
-/* Take the labels of the record into the history: `tutti tell --replace` may have changed them.
- * Collective. Errors: MEM. */
+/* Take the labels of the record into the history: `tutti tell --replace` may have changed them, and
+ * `--new` brought others, whose rows begin with TT_FIRST_TOLD_ROW. Collective. Errors: MEM. */
+#define TT_FIRST_TOLD_ROW ((int64_t)1 << 62)
 tt_err tt_campaign_take_labels(tt_campaign *k);
+
+/* label_stage.c: the fraction of the new labels used for validation; the split of a new label,
+ * which depends on its candidate alone. */
+double tt_campaign_validation_fraction(const tt_campaign *k);
+int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction);
 
 /* round_metrics.c */
 

@@ -97,8 +97,7 @@ tt_err tt_run_label_stage(tt_campaign *k)
 
 /* merge */
 
-/* The fraction of the new labels used for validation. */
-static double validation_fraction(const tt_campaign *k)
+double tt_campaign_validation_fraction(const tt_campaign *k)
 {
   int64_t count[TT_SPLITS] = {0};
   if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
@@ -107,8 +106,7 @@ static double validation_fraction(const tt_campaign *k)
   return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
 }
 
-/* Depends on the candidate alone. */
-static int8_t choose_split(const tt_campaign *k, int64_t row, double fraction)
+int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction)
 {
   tt_random4 r = tt_random((uint64_t)k->cfg->run_seed, (uint64_t)row, TT_PURPOSE_SPLIT, 1, 0);
   return (double)tt_uniform(r.v[0]) < fraction ? TT_VALIDATION : TT_TRAIN;
@@ -117,7 +115,7 @@ static int8_t choose_split(const tt_campaign *k, int64_t row, double fraction)
 static tt_err add_labels_local(tt_campaign *k)
 {
   tt_query *query = NULL;
-  double fraction = validation_fraction(k);
+  double fraction = tt_campaign_validation_fraction(k);
   int64_t T = k->data->targets;
   TT_TRY(TT_ALLOC(query, k->queries->count));
   for (int64_t i = 0; i < k->queries->count; i++)
@@ -125,7 +123,7 @@ static tt_err add_labels_local(tt_campaign *k)
                           .round = (int32_t)k->round_number,
                           .random = k->queries->random[i],
                           .label_status = tt_labeled_rows(k->query_labels->y + i * T, 1, T) > 0,
-                          .split = choose_split(k, k->queries->row[i], fraction),
+                          .split = tt_campaign_choose_split(k, k->queries->row[i], fraction),
                           .score = k->queries->score[i]};
   tt_err e =
       tt_history_add_queries(k->h, k->queries->count, query, k->queries->x, k->query_labels->y);

@@ -2,6 +2,7 @@
 #include "core/base/mem.h"
 #include "src/campaign/driver/driver_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The rows of the queries before number `count` in the history. */
@@ -75,13 +76,93 @@ static tt_err take_labels_local(const tt_campaign *k)
   return e;
 }
 
+/* Labeled points of no pool that are not in the history, in the order of their numbers: what tutti
+ * tell --new has brought. They become queries of the last round, with rows that no pool has. */
+static tt_err list_told_local(const tt_campaign *k, int64_t **point, int64_t *count)
+{
+  int64_t *number = NULL;
+  int8_t *has = NULL;
+  tt_points_lock(k->points);
+  int64_t n = tt_points_count(k->points);
+  tt_err e = find_points(k, k->h->queries, &number);
+  if (!e) e = TT_ALLOC(has, n);
+  if (!e) e = TT_ALLOC(*point, n);
+  for (int64_t i = 0; !e && i < k->h->queries; i++)
+    if (number[i] >= 0) has[number[i]] = 1;
+  for (int64_t i = 0; !e && i < n; i++) {
+    const tt_point *t = tt_points_at(k->points, i);
+    if (t->row < 0 && t->state == TT_POINT_labeled && !has[i]) (*point)[(*count)++] = i;
+  }
+  tt_points_unlock(k->points);
+  tt_free_all(&number, &has);
+  return e;
+}
+
+/* x [count][D], y [count][T] */
+static void copy_told_local(const tt_campaign *k, int64_t count, const int64_t *point, double *x,
+                            double *y)
+{
+  int64_t D = k->h->inputs, T = k->h->targets;
+  tt_points_lock(k->points);
+  for (int64_t i = 0; i < count; i++) {
+    memcpy(x + i * D, tt_points_x(k->points, point[i]), (size_t)D * sizeof *x);
+    memcpy(y + i * T, tt_points_y(k->points, point[i]), (size_t)T * sizeof *y);
+  }
+  tt_points_unlock(k->points);
+}
+
+static tt_err add_told(tt_campaign *k, int64_t count, const int64_t *point, const double *x,
+                       const double *y)
+{
+  tt_query *query = NULL;
+  double fraction = tt_campaign_validation_fraction(k);
+  TT_TRY(TT_ALLOC(query, count));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t row = TT_FIRST_TOLD_ROW + point[i];
+    query[i] = (tt_query){.row = row,
+                          .round = (int32_t)k->h->rounds,
+                          .random = 1,
+                          .label_status = TT_LABEL_STATUS_labeled,
+                          .split = tt_campaign_choose_split(k, row, fraction),
+                          .score = (double)NAN};
+  }
+  tt_err e = tt_history_add_queries(k->h, count, query, x, y);
+  tt_free(query);
+  return e;
+}
+
+/* Collective. */
+static tt_err take_told(tt_campaign *k)
+{
+  int64_t *point = NULL, count = 0, D = k->h->inputs, T = k->h->targets;
+  double *x = NULL, *y = NULL;
+  int root = tt_comm_is_root(k->c);
+  tt_err e = tt_agree(k->c, root ? list_told_local(k, &point, &count) : TT_OK);
+  tt_bcast(k->c, &count, sizeof count);
+  if (!e && count) {
+    if (!root) e = TT_ALLOC(point, count);
+    if (!e) e = TT_ALLOC(x, count * D);
+    if (!e) e = TT_ALLOC(y, count * T);
+    e = tt_agree(k->c, e);
+  }
+  if (!e && count) {
+    if (root) copy_told_local(k, count, point, x, y);
+    tt_bcast(k->c, point, count * (int64_t)sizeof *point);
+    tt_bcast(k->c, x, count * D * (int64_t)sizeof *x);
+    tt_bcast(k->c, y, count * T * (int64_t)sizeof *y);
+    e = tt_agree(k->c, add_told(k, count, point, x, y));
+  }
+  tt_free_all(&point, &x, &y);
+  return e;
+}
+
 tt_err tt_campaign_take_labels(tt_campaign *k)
 {
   tt_history *h = k->h;
-  if (!h->queries) return TT_OK;
+  if (!h->rounds) return TT_OK;
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? take_labels_local(k) : TT_OK);
   if (e) return e;
   tt_bcast(k->c, h->y, h->queries * h->targets * (int64_t)sizeof *h->y);
   tt_bcast(k->c, h->query, h->queries * (int64_t)sizeof *h->query);
-  return TT_OK;
+  return take_told(k);
 }

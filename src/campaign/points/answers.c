@@ -51,7 +51,7 @@ static tt_err no_point(const tt_points *p)
     if (p->point[i].until > 0 && p->point[i].until < next) next = p->point[i].until;
   }
   if (next == INT64_MAX)
-    return TT_FAIL(STOPPED, "no point is queued now (being labeled: %" PRId64 "): ask later", asked);
+    return TT_FAIL(STOPPED, "no point is queued now; being labeled: %" PRId64, asked);
   return TT_FAIL(STOPPED, "no point is queued now; asked: %" PRId64 "; a lease ends in %s", asked,
                  tt_duration_text((double)(next - (int64_t)time(NULL)), wait));
 }
@@ -169,9 +169,10 @@ static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
     return TT_OK;
   *is_news = 1;
   if (!ended || (replace && next == TT_POINT_labeled)) return TT_OK;
-  snprintf(why, sizeof why, "point %" PRId64 " is %s already, with other values (%.100s:%" PRId64
-           "); --replace replaces a label", t->point[i], tt_point_state_name[now->state], p->events,
-           now->line);
+  snprintf(why, sizeof why,
+           "point %" PRId64 " is %s already, with other values (%.100s:%" PRId64
+           "); --replace replaces a label",
+           t->point[i], tt_point_state_name[now->state], p->events, now->line);
   return refuse_row(t, i, why);
 }
 
@@ -189,8 +190,9 @@ static tt_err read_row(told *t, int64_t i)
   given = 0;
   for (int64_t k = 0; k < T; k++) given += t->y[i * T + k] == t->y[i * T + k];
   if (next == TT_POINT_labeled && !given)
-    return refuse_row(t, i, "no target has a value; a point without a label has the status "
-                            "impossible");
+    return refuse_row(t, i,
+                      "no target has a value; a point without a label has the status "
+                      "impossible");
   if (!number) return TT_OK;
   t->point[i] = json_integer_value(number);
   if (t->point[i] >= 0 && t->point[i] < t->p->count) return TT_OK;

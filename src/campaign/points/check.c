@@ -17,14 +17,13 @@ static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, 
   int same = labeled ? tt_labels_are_same(h->targets, tt_points_y(p, number), h->y + i * h->targets)
                      : t != NULL;
   if (same && labeled == (q->label_status == TT_LABEL_STATUS_labeled)) return TT_OK;
-  return TT_FAIL(DATA,
-                 "campaign.h5: query %" PRId64 " (candidate %" PRId64 ", round %d) is %s, but %s",
-                 i, q->row, (int)q->round,
-                 q->label_status == TT_LABEL_STATUS_labeled ? "labeled" : "not labeled",
-                 !t        ? "events.jsonl has no such point"
-                 : labeled ? "events.jsonl has another label; tutti tell --replace is taken when "
-                             "the next round begins"
-                           : "its point is not labeled");
+  return TT_FAIL(
+      DATA, "campaign.h5: query %" PRId64 " (candidate %" PRId64 ", round %d) is %s, but %s", i,
+      q->row, (int)q->round, q->label_status == TT_LABEL_STATUS_labeled ? "labeled" : "not labeled",
+      !t        ? "events.jsonl has no such point"
+      : labeled ? "events.jsonl has another label; tutti tell --replace is taken when "
+                  "the next round begins"
+                : "its point is not labeled");
 }
 
 static tt_err compare(tt_points *p, const tt_history *h)

@@ -1,4 +1,5 @@
 /* inbox.c — see requests.h: requests and answers as files. */
+#include "src/campaign/points/points_internal.h"
 #include "src/campaign/points/requests.h"
 
 #include "core/base/clock.h"
@@ -41,11 +42,13 @@ static tt_err answer_one(tt_points *p, const char *directory, const char *name)
   if (e == TT_E_NOINPUT) return TT_OK; /* given up meanwhile */
   if (!e) e = tt_request_answer_local(p, name, request, &answer);
   json_decref(request);
-  if (e == TT_E_DATA) answer = json_pack("{s:i, s:s}", "code", tt_err_exit_code(e), "error",
-                                         tt_err_last());
-  else if (e) return e;
-  TT_TRY(tt_json_format(answer, 0, &text));
-  e = tt_file_replace_local(answered, text);
+  if (e == TT_E_DATA)
+    answer = json_pack("{s:i, s:s}", "code", tt_err_exit_code(e), "error", tt_err_last());
+  else if (e)
+    return e;
+  e = tt_json_line(answer, &text);
+  json_decref(answer);
+  if (!e) e = tt_file_replace_local(answered, text);
   tt_free(text);
   return e || !unlink(path) || errno == ENOENT ? e : TT_FAIL_ERRNO(IO, "%s", path);
 }
@@ -240,9 +243,10 @@ tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *reque
   char path[TT_PATH_MAX], name[NAME_DIGITS + 1], *text = NULL;
   uint64_t random = 0;
   *out = NULL;
-  TT_TRY(tt_json_format(request, 0, &text));
   tt_path_join(directory, "inbox", path);
-  tt_err e = tt_directory_create(path);
+  tt_err e = tt_json_line(request, &text);
+  json_decref(request);
+  if (!e) e = tt_directory_create(path);
   if (!e && getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     e = TT_FAIL_ERRNO(CANTCREAT, "no random number for a request");
   snprintf(name, sizeof name, "%016" PRIx64, random);

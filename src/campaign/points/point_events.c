@@ -260,12 +260,19 @@ tt_err tt_point_event_take(void *points, const char *text, size_t bytes, int64_t
   return TT_FAIL(DATA, "%s:%" PRId64 ": %s", p->events, line, why);
 }
 
+tt_err tt_json_line(json_t *value, char **text)
+{
+  char *line = value ? json_dumps(value, JSON_REAL_PRECISION(17)) : NULL;
+  if (!line) return TT_FAIL(MEM, "out of memory for an event or a request");
+  tt_err e = tt_text_format(text, "%s\n", line);
+  free(line);
+  return e;
+}
+
 static tt_err append(tt_points *p, json_t *event)
 {
-  char *text = NULL, *line = json_dumps(event, JSON_REAL_PRECISION(17));
-  if (!line) return TT_FAIL(MEM, "out of memory for an event");
-  tt_err e = tt_text_format(&text, "%s\n", line);
-  free(line);
+  char *text = NULL;
+  tt_err e = tt_json_line(event, &text);
   if (!e) e = tt_line_log_append_local(p->log, text);
   tt_free(text);
   return e;

@@ -32,6 +32,8 @@ void tt_request_who(const char *given, char who[128]);
 tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *input,
                             tt_columns *target);
 
+/* A line whose numbers read back the same bits. Owner of *text: the caller. Errors: MEM. */
+tt_err tt_json_line(json_t *value, char **text);
 /* Arrays of JSON: n numbers; n rows of `width` numbers, null for NaN. NULL when out of memory. */
 json_t *tt_json_integers(int64_t n, const int64_t *value);
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value);

@@ -2,10 +2,10 @@
  * record of a campaign. Local. docs/oracle.md is the manual.
  *
  * A request is a file DIR/inbox/NAME.json, put there by a rename; its answer is NAME.answer. While
- * a campaign runs, a thread of it answers (tt_inbox_begin_local). Otherwise a process that waits for
- * an answer takes the directory (DIR/inbox/lock) and answers all requests that are there. A request
- * that is answered twice, because the process that answered it was killed, changes nothing again:
- * the name of an ask is that of its lease, and a label that is told again is known. */
+ * a campaign runs, a thread of it answers (tt_inbox_begin_local). Otherwise a process that waits
+ * for an answer takes the directory (DIR/inbox/lock) and answers all requests that are there. A
+ * request that is answered twice, because the process that answered it was killed, changes nothing
+ * again: the name of an ask is that of its lease, and a label that is told again is known. */
 #ifndef TT_REQUESTS_H
 #define TT_REQUESTS_H
 #include "io/table/table.h"

@@ -3,8 +3,8 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/campaign/oracle_files.h"
 #include "core/base/sort.h"
+#include "io/campaign/oracle_files.h"
 #include "src/campaign/points/points_internal.h"
 
 #include <inttypes.h>
@@ -127,8 +127,8 @@ static tt_err check_values(const label_rows *r)
   for (int64_t i = 0; i < r->count * r->target.count; i++)
     if (isinf(r->y[i]))
       return TT_FAIL(DATA, "%s: target '%s' is %g; leave it empty where there is no label",
-                     place_of(r, i / r->target.count, place),
-                     r->target.name[i % r->target.count], r->y[i]);
+                     place_of(r, i / r->target.count, place), r->target.name[i % r->target.count],
+                     r->y[i]);
   for (int64_t i = 0; r->x && i < r->count * r->input.count; i++)
     if (!isfinite(r->x[i]))
       return TT_FAIL(DATA, "%s: input '%s' is %g", place_of(r, i / r->input.count, place),
