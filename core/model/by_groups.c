@@ -184,7 +184,8 @@ static tt_err copy_group(const tt_trained_ensemble *all, int64_t group, tt_train
   return TT_OK;
 }
 
-tt_err tt_by_groups_extract(const tt_trained_ensemble *all, int64_t group, tt_trained_ensemble **out)
+tt_err tt_by_groups_extract(const tt_trained_ensemble *all, int64_t group,
+                            tt_trained_ensemble **out)
 {
   const tt_network network = {.model = all->model, .members = all->ensemble[group].members};
   TT_TRY(tt_trained_ensemble_create_mixed(1, &network, 1, out));

@@ -14,12 +14,12 @@ TT_BEGIN_C
 /* Group g is ensemble g of the only cohort, or of the only trained ensemble. The names stand in the
  * order of tt_by_compare, behind that of the group of all rows, if there is one. */
 typedef struct tt_by_groups {
-  char *columns;  /* names of the columns, a list (core/base/list.h) */
-  char *ensemble; /* name of the ensemble of the job */
-  int64_t count;  /* E */
-  int pooled;     /* 1: group 0 has all rows */
-  char **name;    /* [E] value of the column, or list of the values of several */
-  tt_slice *rows; /* [E] in the data set; all zero in a model */
+  char *columns;          /* names of the columns, a list (core/base/list.h) */
+  char *ensemble;         /* name of the ensemble of the job */
+  int64_t count;          /* E */
+  int pooled;             /* 1: group 0 has all rows */
+  char **name;            /* [E] value of the column, or list of the values of several */
+  tt_slice *rows;         /* [E] in the data set; all zero in a model */
   tt_scaler *scaler;      /* [E] */
   double *x_low, *x_high; /* [E][F] as in tt_trained_ensemble, of a model */
   int64_t small;          /* groups with too few rows for an ensemble of their own */
@@ -53,6 +53,7 @@ tt_err tt_by_groups_insert(const tt_trained_ensemble *one, int64_t group, tt_tra
 
 /* The ensemble of one group, with its weights, as an ordinary model. Owner: the caller. Errors:
  * MEM. */
-tt_err tt_by_groups_extract(const tt_trained_ensemble *all, int64_t group, tt_trained_ensemble **out);
+tt_err tt_by_groups_extract(const tt_trained_ensemble *all, int64_t group,
+                            tt_trained_ensemble **out);
 TT_END_C
 #endif

@@ -18,9 +18,9 @@
 /* Rows of one group, as a data set of a job that has no others. */
 typedef struct group_rows {
   int64_t rows;
-  const int64_t *row;   /* [rows] of the file */
-  double *x, *y;        /* [rows][D], [rows][T] */
-  tt_row_key *key;      /* [rows] */
+  const int64_t *row;    /* [rows] of the file */
+  double *x, *y;         /* [rows][D], [rows][T] */
+  tt_row_key *key;       /* [rows] */
   tt_split_values split; /* [rows] */
   tt_row_parts parts;
 } group_rows;
@@ -204,8 +204,7 @@ static tt_err split_group(group_maker *m, int *enough)
   tt_free(g->parts.unit);
   TT_TRY(tt_data_row_keys_local(g->rows, m->l->d->scaler.inputs, g->x, g->key));
   TT_TRY(tt_data_split_rows_local(&g->split, cfg, g->key, &g->parts));
-  for (int k = 0; k < TT_SPLITS; k++)
-    *enough &= fraction[k] <= 0.0 || count_labeled(g, T, k) > 0;
+  for (int k = 0; k < TT_SPLITS; k++) *enough &= fraction[k] <= 0.0 || count_labeled(g, T, k) > 0;
   return TT_OK;
 }
 
@@ -235,8 +234,8 @@ static tt_err append(group_maker *m, tt_dataset *one, const char *name, const in
 static tt_err add_pooled(group_maker *m)
 {
   const tt_dataset *all = m->l->d;
-  const tt_raw_dataset raw = {m->l->file, all->rows,         &all->input, &all->target,
-                              &all->scaler.net, m->x, m->y, all->split, all->unit};
+  const tt_raw_dataset raw = {m->l->file, all->rows, &all->input, &all->target, &all->scaler.net,
+                              m->x,       m->y,      all->split,  all->unit};
   tt_dataset *one = NULL;
   TT_TRY(tt_data_from_memory(m->alone, m->l->cfg, &raw, &one));
   tt_err e = append(m, one, TT_BY_POOLED, NULL);
@@ -255,8 +254,9 @@ static tt_err add_group(group_maker *m, int64_t group)
   take_rows(m, group);
   int enough = count_labeled(g, all->targets, -1) >= m->l->cfg->top_by_min_rows;
   tt_err e = enough ? split_group(m, &enough) : TT_OK;
-  const tt_raw_dataset raw = {m->by.name[group], g->rows, &all->input,    &all->target,
-                              &all->scaler.net,  g->x,    g->y, g->parts.split, g->parts.unit};
+  const tt_raw_dataset raw = {m->by.name[group], g->rows, &all->input, &all->target,
+                              &all->scaler.net,  g->x,    g->y,        g->parts.split,
+                              g->parts.unit};
   if (!e && enough) e = tt_data_from_memory(m->alone, m->l->cfg, &raw, &one);
   if (e == TT_E_DATA) {
     tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->by.name[group], tt_err_last());
@@ -281,7 +281,8 @@ static tt_err create_dataset(group_maker *m)
   int pooled = cfg->top_by_small == TT_BY_SMALL_pooled;
   int64_t most = all->rows * (1 + pooled);
   if (most > INT32_MAX)
-    return TT_FAIL(DATA, "%s: by: %" PRId64 " rows, with those of the pooled model; at most %" PRId32,
+    return TT_FAIL(DATA,
+                   "%s: by: %" PRId64 " rows, with those of the pooled model; at most %" PRId32,
                    m->l->file, most, INT32_MAX);
   TT_TRY(tt_dataset_create(most, all->inputs, all->targets, 0, &m->d));
   m->d->rows = 0;
@@ -305,7 +306,8 @@ static tt_err take_facts(group_maker *m)
   d->repeated_rows = all->repeated_rows;
   d->seen_rows = all->seen_rows;
   d->unit_ordered = all->unit_ordered;
-  d->hash = XXH3_64bits_withSeed(m->by.number, (size_t)m->by.rows * sizeof *m->by.number, all->hash);
+  d->hash =
+      XXH3_64bits_withSeed(m->by.number, (size_t)m->by.rows * sizeof *m->by.number, all->hash);
   tt_scaler_free(&d->scaler);
   return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
 }
@@ -331,10 +333,9 @@ static void log_groups(const group_maker *m)
     tt_log_root(TT_LOG_WARN,
                 "by %s: %" PRId64 " group%s too few rows (by_min_rows %" PRId64
                 ") for an ensemble of %s own, and take %s: %s%s",
-                g->columns, g->small, g->small == 1 ? " has" : "s have",
-                m->l->cfg->top_by_min_rows, g->small == 1 ? "its" : "their",
-                g->pooled ? "that of all rows" : "none (by_small)", text,
-                g->small > SHOWN ? ", ..." : "");
+                g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
+                g->small == 1 ? "its" : "their", g->pooled ? "that of all rows" : "none (by_small)",
+                text, g->small > SHOWN ? ", ..." : "");
 }
 
 static tt_err make_local(group_maker *m)
@@ -347,11 +348,12 @@ static tt_err make_local(group_maker *m)
   for (int64_t g = 0; g < m->by.count; g++) TT_TRY(add_group(m, g));
   const tt_by_groups *groups = m->d->groups;
   if (groups->count == groups->pooled)
-    return TT_FAIL(DATA,
-                   "%s: by %s: none of the %" PRId64 " groups has %" PRId64
-                   " rows with labels that can be split and normalized; lower by_min_rows, or leave "
-                   "by out",
-                   m->l->file, groups->columns, groups->small, m->l->cfg->top_by_min_rows);
+    return TT_FAIL(
+        DATA,
+        "%s: by %s: none of the %" PRId64 " groups has %" PRId64
+        " rows with labels that can be split and normalized; lower by_min_rows, or leave "
+        "by out",
+        m->l->file, groups->columns, groups->small, m->l->cfg->top_by_min_rows);
   return take_facts(m);
 }
 

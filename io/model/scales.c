@@ -52,10 +52,11 @@ static double *values_of(const tt_trained_ensemble *m, int k, int64_t group)
   const tt_trained_ensemble *all = m;
   double *low = m->groups ? m->groups->x_low + offset : all->x_low;
   double *high = m->groups ? m->groups->x_high + offset : all->x_high;
-  double *const array[SCALE_COUNT] = {
-      [AT_x_mean] = s->x_mean,     [AT_x_scale] = s->x_scale,   [AT_y_mean] = s->y_mean,
-      [AT_y_scale] = s->y_scale,   [AT_x_lambda] = s->x_lambda, [AT_y_lambda] = s->y_lambda,
-      [AT_x_fill] = s->x_fill,     [AT_x_low] = low,            [AT_x_high] = high};
+  double *const array[SCALE_COUNT] = {[AT_x_mean] = s->x_mean,     [AT_x_scale] = s->x_scale,
+                                      [AT_y_mean] = s->y_mean,     [AT_y_scale] = s->y_scale,
+                                      [AT_x_lambda] = s->x_lambda, [AT_y_lambda] = s->y_lambda,
+                                      [AT_x_fill] = s->x_fill,     [AT_x_low] = low,
+                                      [AT_x_high] = high};
   return array[k];
 }
 
@@ -188,7 +189,8 @@ static tt_err check_names(tt_h5_reader *r, const tt_by_groups *g)
   if (e) return TT_FAIL(DATA, "%s: %s" TT_DAMAGED, tt_h5_file_name(r), tt_err_last());
   for (int64_t i = g->pooled + 1; i < g->count; i++)
     if (tt_by_compare(g->name[i - 1], g->name[i]) >= 0)
-      return TT_FAIL(DATA, "%s: 'ensemble_name' %" PRId64 " is not behind the one before" TT_DAMAGED,
+      return TT_FAIL(DATA,
+                     "%s: 'ensemble_name' %" PRId64 " is not behind the one before" TT_DAMAGED,
                      tt_h5_file_name(r), i);
   return TT_OK;
 }
