@@ -167,9 +167,11 @@ static tt_err predict_group(const one_group *o, tt_trained_ensembles *all, int64
                             int64_t *number, tt_extrapolation *far, tt_prediction_block *b)
 {
   const tt_group_rows *g = o->g;
+  tt_resources use = *g->use;
+  if (rows < TT_BY_FEW_ROWS) use.threads = 1;
   const tt_row_options options = {.all = all,
                                   .ops = g->ops,
-                                  .use = g->use,
+                                  .use = &use,
                                   .rows = rows,
                                   .block = 1,
                                   .row_bytes = 8.0 * (double)(4 * b->columns),
