@@ -8,6 +8,9 @@ TT_BEGIN_C
 /* Name of the group of all rows, whose ensemble predicts rows of small and unknown groups. */
 #define TT_BY_POOLED "(pooled)"
 
+/* A team of threads for fewer rows of a group would wait longer than it computes. */
+enum { TT_BY_FEW_ROWS = 4096 };
+
 /* Unit of rows that are in folds each for itself, where other groups have units. */
 #define TT_BY_NO_UNIT UINT64_MAX
 

@@ -41,6 +41,10 @@ typedef struct prediction_table {
   int64_t levels[PARTS];                  /* 0: the file does not have the variable */
   double level[PARTS][64], *value[PARTS]; /* value [levels][CHUNK_ROWS][columns] */
   int64_t *number;                        /* [CHUNK_ROWS] ids, or rows */
+  int64_t groups;                         /* of `by`; 0: none */
+  char **group, *by;                      /* [groups]; its columns */
+  int8_t *own;                            /* [groups] */
+  int32_t *group_of;                      /* [rows] */
 } prediction_table;
 
 static tt_err open_part(prediction_table *t, int k)
@@ -54,6 +58,17 @@ static tt_err open_part(prediction_table *t, int k)
   if (p->level)
     TT_TRY(tt_h5_read_rows_local(t->r, p->level, TT_H5_F64, 0, t->levels[k], t->level[k]));
   return TT_ALLOC(t->value[k], t->levels[k] * CHUNK_ROWS * (p->by_row ? 1 : t->columns));
+}
+
+static tt_err open_groups(prediction_table *t)
+{
+  if (!tt_h5_has_local(t->r, "sample_group")) return TT_OK;
+  TT_TRY(tt_h5_read_texts_local(t->r, "group", &t->groups, &t->group));
+  TT_TRY(tt_h5_read_attr_text_local(t->r, "group", "by", &t->by));
+  TT_TRY(TT_ALLOC(t->own, t->groups));
+  TT_TRY(TT_ALLOC(t->group_of, t->rows));
+  TT_TRY(tt_h5_read_rows_local(t->r, "group_own", TT_H5_I8, 0, t->groups, t->own));
+  return tt_h5_read_rows_local(t->r, "sample_group", TT_H5_I32, 0, t->rows, t->group_of);
 }
 
 static tt_err open_predictions(const char *file, prediction_table *t)
@@ -72,6 +87,7 @@ static tt_err open_predictions(const char *file, prediction_table *t)
   if (t->has_ids && info.kind == TT_H5_TEXT)
     TT_TRY(tt_h5_read_texts_local(t->r, "sample_id", &t->texts, &t->text));
   TT_TRY(TT_ALLOC(t->number, CHUNK_ROWS));
+  TT_TRY(open_groups(t));
   for (int k = 0; k < PARTS; k++) TT_TRY(open_part(t, k));
   return TT_OK;
 }
@@ -127,6 +143,11 @@ static void put_level_title(const prediction_table *t, int k, int64_t column, in
 static void put_header(const prediction_table *t)
 {
   tt_table_write_cell(t->has_ids && t->id ? t->id : "row", t->out);
+  if (t->groups) {
+    fputc(',', t->out);
+    tt_table_write_cell(t->by, t->out);
+    fputs(",group_own", t->out);
+  }
   for (int64_t c = 0; c < t->columns; c++) {
     if (count_classes(t, c)) put_title(t, NULL, c);
     for (int k = 0; k < PARTS; k++)
@@ -157,6 +178,11 @@ static void put_row(const prediction_table *t, int64_t i, int64_t n, int64_t row
     tt_table_write_cell(t->text[row], t->out);
   else
     fprintf(t->out, "%" PRId64, t->number[i]);
+  if (t->groups) {
+    fputc(',', t->out);
+    tt_table_write_cell(t->group[t->group_of[row]], t->out);
+    fprintf(t->out, ",%d", t->own[t->group_of[row]]);
+  }
   for (int64_t c = 0; c < t->columns; c++) {
     int64_t classes = count_classes(t, c);
     if (classes) put_class(t, i, c, classes);
@@ -221,6 +247,7 @@ tt_err tt_prediction_table_write_local(const char *predictions, const char *tabl
   tt_h5_texts_free(t.columns, &t.target);
   tt_h5_texts_free(t.texts, &t.text);
   for (int k = 0; k < PARTS; k++) tt_free(t.value[k]);
-  tt_free(t.number);
+  tt_h5_texts_free(t.groups, &t.group);
+  tt_free_all(&t.number, &t.own, &t.group_of, &t.by);
   return e;
 }

@@ -140,6 +140,11 @@ typedef struct tt_prediction_shape {
   int leverage;           /* also write the epistemic part compared with training rows */
   int no_entropy;         /* compute no entropy of classes */
   const tt_row_ids *ids;  /* of the rows, on rank 0; zeroed: none */
+  int64_t groups;         /* of the rows, with `by`; 0: none. Names and own are on rank 0 alone */
+  const int32_t *group_of_row;   /* [rows] */
+  const char *const *group_name; /* [groups] */
+  const int8_t *group_own;       /* [groups] 1: the ensemble has the rows of the group alone */
+  const char *by_columns;        /* of which the names are the values */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *provenance,

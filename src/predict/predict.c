@@ -4,6 +4,8 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/model/by_groups.h"
+#include "core/model/partition.h"
 #include "core/stats/calibration.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
@@ -14,6 +16,7 @@
 #include "io/results/results.h"
 #include "src/host/resources.h"
 #include "src/predict/normalization.h"
+#include "src/predict/predict_groups.h"
 #include "src/predict/prediction_block.h"
 #include "src/predict/row_slopes.h"
 
@@ -26,8 +29,10 @@ typedef struct predictor {
   tt_comm *c;
   const tt_predict_options *o;
   const char *inputs;
-  const char *file; /* HDF5 that is written; of a table a temporary one */
-  tt_trained_ensembles model;
+  const char *file;            /* HDF5 that is written; of a table a temporary one */
+  tt_trained_ensembles model;  /* with groups that of one, for all that is the same in all */
+  tt_trained_ensembles groups; /* the model with its groups; count 0: it has none */
+  tt_group_rows by;
   tt_prediction_shape shape;
   const tt_engine_ops *ops;
   tt_resources use;
@@ -36,10 +41,8 @@ typedef struct predictor {
   tt_row_predictor *predictor;
   double *raw; /* [rows of a chunk][D] */
   tt_prediction_block block;
-  int64_t *row;                        /* [rows of a chunk] */
-  int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; row and
-                                          input of the network of the largest distance */
-  double farthest;                     /* this distance */
+  int64_t *row; /* [rows of a chunk] */
+  tt_extrapolation far;
 } predictor;
 
 static tt_err check_options_local(const tt_predict_options *o)
@@ -171,41 +174,28 @@ static tt_err allocate_local(predictor *p)
   return TT_OK;
 }
 
-static void measure_extrapolation(predictor *p, const float *x)
-{
-  const tt_trained_ensemble *m = p->model.at[0];
-  int64_t inputs = m->model.inputs;
-  for (int64_t r = 0; p->block.extrapolation && r < p->block.rows; r++) {
-    int64_t input = 0;
-    double most = tt_trained_ensemble_outside(m, x + r * inputs, &input);
-    if (most > p->farthest)
-      p->farthest = most, p->far_row = p->block.first + r, p->far_input = input;
-    p->block.extrapolation[r] = most;
-    p->outside += most > 0.0;
-  }
-}
-
 /* Collective. Name the rows outside the training rows; far ones are a warning. */
 static void log_outside(predictor *p)
 {
   static const double far = 0.5; /* of the range */
-  double most = p->farthest;
+  double most = p->far.farthest;
   tt_allreduce_max_f64(p->c, &most, 1);
-  int64_t place = p->farthest == most ? -p->far_row : INT64_MIN; /* of equals the first row */
+  int64_t place =
+      p->far.farthest == most ? -p->far.far_row : INT64_MIN; /* of equals the first row */
   tt_allreduce_max_i64(p->c, &place, 1);
-  int64_t input = place == -p->far_row ? p->far_input : 0;
+  int64_t input = place == -p->far.far_row ? p->far.far_input : 0;
   tt_allreduce_max_i64(p->c, &input, 1);
-  tt_allreduce_sum_i64(p->c, &p->outside, 1);
+  tt_allreduce_sum_i64(p->c, &p->far.outside, 1);
   char name[256], shown[96];
   const tt_trained_ensemble *m = p->model.at[0];
   const tt_net_input *entry = &m->scaler.net.at[input];
   tt_net_input_name(entry, m->input.name[entry->column], name, sizeof name);
-  if (p->outside > 0)
+  if (p->far.outside > 0)
     tt_log_root(most > far ? TT_LOG_WARN : TT_LOG_INFO,
                 "rows outside the training inputs: %" PRId64 " of %" PRId64
                 ", farthest '%s' in row "
                 "%" PRId64 "%s, by %.3g of its range%s; see extrapolation in %s",
-                p->outside, p->shape.rows, name, -place,
+                p->far.outside, p->shape.rows, name, -place,
                 tt_row_ids_show(&p->ids, -place, shown, sizeof shown), most,
                 most > far ? "; their uncertainty cannot be trusted" : "", p->o->output);
 }
@@ -229,13 +219,89 @@ static tt_err fill_block_local(predictor *p, const tt_row_chunk *chunk)
 {
   TT_TRY(tt_prediction_block_fill(&p->block, p->model.count, chunk));
   for (int64_t i = 0; i < chunk->rows; i++) p->row[i] = chunk->first + i;
-  measure_extrapolation(p, chunk->x);
+  if (p->block.extrapolation)
+    tt_extrapolation_measure(&p->far, p->model.at[0], chunk->rows, p->row, chunk->x,
+                             p->block.extrapolation);
   if (!p->shape.jacobian) return TT_OK;
   return tt_jacobian_compute(&p->model, p->use.threads, chunk->rows, p->raw, &p->block.jacobian);
 }
 
+/* Groups */
+
+/* Collective. */
+static tt_err split_model(predictor *p)
+{
+  tt_trained_ensemble *one = NULL;
+  const tt_trained_ensemble *all = p->model.at[0];
+  tt_err e = TT_OK;
+  if (!all->groups) return TT_OK;
+  if (p->o->members || p->o->jacobian)
+    e = TT_FAIL(USAGE, "--members and --jacobian are for one group: choose it with --group");
+  if (!e) e = tt_by_groups_extract(all, 0, &one);
+  if (!e) e = tt_text_set(&one->ensemble[0].name, all->groups->ensemble);
+  p->groups = p->model;
+  p->model = (tt_trained_ensembles){.count = 0, .hash = p->groups.hash};
+  if (!e) e = tt_trained_ensembles_create(1, &p->model);
+  p->model.hash = p->groups.hash;
+  if (p->model.count)
+    p->model.at[0] = one;
+  else
+    tt_trained_ensemble_destroy(&one);
+  return tt_agree(p->c, e);
+}
+
+/* Collective. */
+static tt_err find_groups(predictor *p)
+{
+  if (!p->groups.count) return TT_OK;
+  tt_table_format format = p->o->format;
+  format.marks = tt_data_reader_marks(p->rows);
+  p->by = (tt_group_rows){.file = p->o->data,
+                          .inputs = p->inputs,
+                          .all = p->groups.at[0],
+                          .ops = p->ops,
+                          .use = &p->use,
+                          .shape = &p->shape};
+  tt_err e = tt_group_rows_find(p->c, &format, p->shape.rows, &p->by);
+  if (e) return e;
+  p->shape.groups = p->by.by.count;
+  p->shape.group_of_row = p->by.by.number;
+  p->shape.group_name = (const char *const *)p->by.by.name;
+  p->shape.group_own = p->by.own;
+  p->shape.by_columns = p->groups.at[0]->groups->columns;
+  return TT_OK;
+}
+
+/* Collective. Each rank has consecutive rows, in chunks that are as large as memory allows, because
+ * each of them may have rows of all groups. */
+static tt_err predict_group_chunks(predictor *p, tt_prediction_file *f)
+{
+  static const double most_bytes = 1073741824.0;
+  int ranks = tt_comm_ranks(p->c);
+  int64_t each = (p->shape.rows + ranks - 1) / ranks, most = (int64_t)(most_bytes / row_bytes(p));
+  int64_t size = each < most ? each : most;
+  tt_slice mine;
+  tt_err e = tt_partition_even(p->shape.rows, ranks, tt_comm_rank(p->c), &mine);
+  if (!e) e = TT_ALLOC(p->row, size);
+  if (!e) e = TT_ALLOC(p->raw, size * p->model.at[0]->scaler.inputs);
+  if (!e) e = tt_prediction_block_create(&p->model, size, &p->shape, &p->block);
+  e = tt_agree(p->c, e);
+  p->block.row = p->row;
+  for (int64_t done = 0; !e && done < each; done += size) {
+    int64_t left = mine.count - done, n = left < 0 ? 0 : left < size ? left : size;
+    p->block.first = n ? mine.first + done : 0;
+    for (int64_t i = 0; i < n; i++) p->row[i] = p->block.first + i;
+    e = n ? tt_data_reader_read_local(p->rows, p->block.first, n, p->raw, NULL) : TT_OK;
+    if (!e) e = tt_group_rows_predict_local(&p->by, p->block.first, n, p->raw, &p->far, &p->block);
+    e = tt_agree(p->c, e);
+    if (!e) e = tt_prediction_file_write(f, &p->block);
+  }
+  return e;
+}
+
 static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
 {
+  if (p->groups.count) return predict_group_chunks(p, f);
   const tt_row_chunk *chunk;
   tt_err e = TT_OK;
   while (!(e = tt_row_predictor_next(p->predictor, e, &chunk)) && chunk) {
@@ -272,10 +338,11 @@ static tt_err write_predictions(predictor *p)
     tt_prediction_file_destroy(&f);
   if (!e && p->file != p->o->output) e = write_table(p);
   if (!e)
-    tt_log_root(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s",
-                p->shape.rows, tt_trained_ensembles_members(&p->model), p->o->output);
+    tt_log_root(
+        TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s", p->shape.rows,
+        tt_trained_ensembles_members(p->groups.count ? &p->groups : &p->model), p->o->output);
   if (!e) log_outside(p);
-  if (!e) warn_without_noise(p);
+  if (!e && !p->groups.count) warn_without_noise(p);
   return e;
 }
 
@@ -285,6 +352,8 @@ static void cleanup(predictor *p)
   tt_data_reader_close_local(&p->rows);
   tt_row_ids_free(&p->ids);
   tt_trained_ensembles_destroy(&p->model);
+  tt_trained_ensembles_destroy(&p->groups);
+  tt_group_rows_free(&p->by);
   tt_free_all(&p->row, &p->raw);
   tt_prediction_block_free(&p->block);
 }
@@ -320,12 +389,14 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) e = tt_resources_for_job(c, NULL, &p.ops, &p.use);
   if (!e) e = tt_model_read_group(c, o->model, (tt_model_choice){o->group, 1}, &p.model);
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
+  if (!e) e = split_model(&p);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, p.model.at[0]->input.id);
   if (!e) e = open_file(&p);
   if (!e) e = tt_agree(c, begin_rows_local(&p));
-  if (!e) e = open_predictor(&p);
-  if (!e) e = tt_agree(c, allocate_local(&p));
+  if (!e) e = find_groups(&p);
+  if (!e && !p.groups.count) e = open_predictor(&p);
+  if (!e && !p.groups.count) e = tt_agree(c, allocate_local(&p));
   if (!e) e = write_predictions(&p);
   cleanup(&p);
   return e;

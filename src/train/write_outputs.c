@@ -287,6 +287,7 @@ static tt_err open_group(const output_writer *k, const tt_shards *shards, int64_
   g->shard.state = &g->state;
   g->job.data = &g->data;
   g->job.training = g->data;
+  if (g->data.rows < TT_BY_FEW_ROWS) g->job.use.threads = 1;
   g->job.cohorts = (tt_cohorts){1, &g->cohorts};
   return TT_OK;
 }
