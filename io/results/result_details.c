@@ -42,6 +42,16 @@ static tt_err read_metrics(tt_h5_reader *r, tt_result_details *d)
   return TT_OK;
 }
 
+static tt_err read_baselines(tt_h5_reader *r, tt_result_details *d)
+{
+  char name[96];
+  for (int b = 0; b < TT_BASELINE_COUNT; b++) {
+    snprintf(name, sizeof name, "baseline_%s", tt_baseline_label[b]);
+    TT_TRY(tt_results_read_values_local(r, name, d->columns, &d->baseline[b]));
+  }
+  return TT_OK;
+}
+
 static tt_err read_coverage(tt_h5_reader *r, tt_result_details *d)
 {
   int64_t size[2] = {-1, d->columns};
@@ -82,6 +92,7 @@ static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
 {
   TT_TRY(read_members(r, d));
   TT_TRY(read_metrics(r, d));
+  TT_TRY(read_baselines(r, d));
   TT_TRY(
       tt_results_read_values_local(r, "ensemble_error_correlation", d->columns, &d->correlation));
   TT_TRY(tt_results_read_values_local(r, "test_rows", d->columns, &d->test_rows));
@@ -126,6 +137,7 @@ void tt_result_details_destroy(tt_result_details **details)
   for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(d->hyper[i]);
   for (int i = 0; i < TT_METRIC_COUNT; i++)
     tt_free_all(&d->member_score[i], &d->score[i], &d->oob[i]);
+  for (int b = 0; b < TT_BASELINE_COUNT; b++) tt_free(d->baseline[b]);
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(d->origin[i]);
   tt_free_all(&d->status, &d->best_epoch, &d->best_loss, &d->epochs_done, &d->attempts, &d->index,
               &d->head, &d->weight, &d->correlation, &d->test_rows, &d->oob_rows,

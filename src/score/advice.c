@@ -107,6 +107,25 @@ static void find_narrow(const tt_results *k, const tt_result_details *d, tt_sent
              "validation rows.");
 }
 
+/* Baselines */
+
+/* A difference that chance explains does not count: the rmse of n errors varies by 1 / sqrt(2n). */
+static void find_better_baseline(const tt_results *k, const tt_result_details *d, tt_sentences *a)
+{
+  for (int64_t c = 0; c < k->columns; c++) {
+    int best = 0;
+    double margin = fmax(0.05, 1.0 / sqrt(fmax(d->test_rows[c], 1.0)));
+    for (int b = 1; b < TT_BASELINE_COUNT; b++)
+      if (d->baseline[b][c] < d->baseline[best][c]) best = b;
+    if (!begins_target(k, c) || !(d->baseline[best][c] < (1.0 - margin) * k->rmse[c])) continue;
+    tt_sentences_add(a,
+                     "%.60s %.60s: %s, trained on the same rows, has a lower test rmse: %.3g, the "
+                     "networks %.3g: %s.",
+                     k->ensemble[c], k->target[c], tt_baseline_name[best], d->baseline[best][c],
+                     k->rmse[c], tt_baseline_advice[best]);
+  }
+}
+
 /* Epochs */
 
 /* Lowest of the first n losses. */
@@ -223,6 +242,7 @@ void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_sentence
 {
   out->count = 0;
   find_seen_rows(d, out);
+  find_better_baseline(k, d, out);
   find_narrow(k, d, out);
   find_epochs(k, d, out);
   find_overfitted(k, d, out);
