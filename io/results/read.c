@@ -99,6 +99,16 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
   return tt_results_read_values_local(r, "oob_rows", k->columns, &k->oob_rows);
 }
 
+static tt_err read_baselines(tt_h5_reader *r, tt_results *k)
+{
+  char name[96];
+  for (int b = 0; b < TT_BASELINE_COUNT; b++) {
+    snprintf(name, sizeof name, "baseline_%s", tt_baseline_label[b]);
+    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->baseline[b]));
+  }
+  return TT_OK;
+}
+
 static tt_err read_coverage(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, k->columns};
@@ -153,6 +163,7 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
   TT_TRY(read_history(r, k));
   TT_TRY(read_members(r, k));
   TT_TRY(read_scores(r, k));
+  TT_TRY(read_baselines(r, k));
   TT_TRY(read_calibration(r, k));
   TT_TRY(read_coverage(r, k));
   if (tt_h5_has_local(r, "y_true")) TT_TRY(read_test(r, k));
@@ -193,6 +204,7 @@ void tt_results_destroy(tt_results **r)
   for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(k->hyper[i]);
   for (int i = 0; i < TT_METRIC_COUNT; i++)
     tt_free_all(&k->member_score[i], &k->score[i], &k->oob[i]);
+  for (int b = 0; b < TT_BASELINE_COUNT; b++) tt_free(k->baseline[b]);
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(k->origin[i]);
   tt_free_all(&k->title, &k->rmse, &k->level, &k->calibration, &k->loss_train, &k->loss_validation,
               &k->coverage_level, &k->coverage, &k->status, &k->best_epoch, &k->best_loss,

@@ -6,6 +6,7 @@
 #include "core/model/cohort.h"
 #include "core/model/state.h"
 #include "core/model/trained_ensemble.h"
+#include "core/stats/baselines.h"
 #include "core/stats/metrics.h"
 #include "io/hdf5/provenance.h"
 #include "io/results/trials.h"
@@ -23,11 +24,13 @@ typedef struct tt_scores {
   double *calibration_curve; /* [TT_INTERVALS][C] fraction of rows inside the central intervals */
   double *interval_coverage; /* [TT_COVERAGE_LEVELS][C] the same for tt_coverage_level */
   double *diversity;         /* [C] mean correlation of the errors of two members */
-  int64_t *rows;             /* [C] rows scored */
-  int64_t levels;            /* of conformal intervals */
-  double *level;             /* [levels] */
-  double *inside;            /* [levels][C] fraction of rows inside them */
-  int64_t groups;            /* with `by` the columns are those of so many groups; else 0 */
+  double *baseline; /* [TT_BASELINE_COUNT][C] rmse of simple predictors, NaN: not computed */
+  int baselines;    /* 1: some are */
+  int64_t *rows;    /* [C] rows scored */
+  int64_t levels;   /* of conformal intervals */
+  double *level;    /* [levels] */
+  double *inside;   /* [levels][C] fraction of rows inside them */
+  int64_t groups;   /* with `by` the columns are those of so many groups; else 0 */
 } tt_scores;
 /* Central intervals of interval_coverage, as arguments of tt_interval_level: 50, 90, 95 %.
  */
@@ -49,7 +52,8 @@ tt_err tt_scores_concat(const tt_trained_ensembles *all, const tt_scores *const 
 #define TT_SCORE_TABLES(X)                                                                         \
   X(calibration_curve, TT_INTERVALS)                                                               \
   X(interval_coverage, TT_COVERAGE_LEVELS)                                                         \
-  X(diversity, 1)
+  X(diversity, 1)                                                                                  \
+  X(baseline, TT_BASELINE_COUNT)
 
 /* Labels and predictions of the test rows: one row is an array [rows][C] and a variable of
  * results.h5.

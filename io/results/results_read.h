@@ -31,6 +31,7 @@ typedef struct tt_results {
   double *hyper[TT_HYPER_COUNT];                         /* [G] */
   double *member_score[TT_METRIC_COUNT];                 /* [G][T] on the test rows */
   double *score[TT_METRIC_COUNT], *oob[TT_METRIC_COUNT]; /* [C] of the ensembles; out of bag */
+  double *baseline[TT_BASELINE_COUNT];                   /* [C] rmse on the test rows */
   double *correlation, *test_rows, *oob_rows;            /* [C] */
   tt_trials trials;                                      /* of a search */
   char *origin[TT_ORIGIN_COUNT];

@@ -75,6 +75,7 @@ static void copy_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
   copy_block(p->inside, p->levels, p->columns, out->inside, out->columns, 0, column);
   memcpy(out->rows + column, p->rows, (size_t)p->columns * sizeof *p->rows);
   out->forecasts |= p->forecasts;
+  out->baselines |= p->baselines;
 }
 
 static void fill_nan(double *dst, int64_t n)

@@ -55,6 +55,16 @@ static void write_metrics(tt_schema *s, const tt_scores *k, const tt_axis_labels
   }
 }
 
+static void write_baselines(tt_schema *s, const tt_scores *k, const char *units)
+{
+  char name[64], meaning[128];
+  for (int b = 0; b < TT_BASELINE_COUNT && k->baselines; b++) {
+    snprintf(name, sizeof name, "baseline_%s", tt_baseline_label[b]);
+    snprintf(meaning, sizeof meaning, "rmse of %s on the test rows", tt_baseline_name[b]);
+    WRITE_COLUMNS(k->baseline + b * k->columns, name, F64, units, meaning, "column");
+  }
+}
+
 /* Fractions of the rows inside few central intervals.
  *   new  1 = also write the coordinate */
 static void write_coverage(tt_schema *s, const char *name, const char *meaning, int new,
@@ -81,6 +91,7 @@ void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const tt_axis_l
 {
   tt_axis_labels_write_targets(s, o);
   write_metrics(s, k, o);
+  write_baselines(s, k, o->common_units);
   WRITE_COLUMNS(k->diversity, "ensemble_error_correlation", F64, "1",
                 "mean correlation of the errors of two members", "column");
   WRITE_COLUMNS(k->rows, "test_rows", I64, "1", "test rows scored", "column");

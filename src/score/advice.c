@@ -107,6 +107,25 @@ static void find_narrow(const tt_results *k, tt_sentences *a)
              "validation rows.");
 }
 
+/* Baselines */
+
+/* A difference that chance explains does not count: the rmse of n errors varies by 1 / sqrt(2n). */
+static void find_better_baseline(const tt_results *k, tt_sentences *a)
+{
+  for (int64_t c = 0; c < k->columns; c++) {
+    int best = 0;
+    double margin = fmax(0.05, 1.0 / sqrt(fmax(k->test_rows[c], 1.0)));
+    for (int b = 1; b < TT_BASELINE_COUNT; b++)
+      if (k->baseline[b][c] < k->baseline[best][c]) best = b;
+    if (!begins_target(k, c) || !(k->baseline[best][c] < (1.0 - margin) * k->rmse[c])) continue;
+    tt_sentences_add(a,
+                     "%.60s %.60s: %s, trained on the same rows, has a lower test rmse: %.3g, the "
+                     "networks %.3g: %s.",
+                     k->ensemble[c], k->target[c], tt_baseline_name[best], k->baseline[best][c],
+                     k->rmse[c], tt_baseline_advice[best]);
+  }
+}
+
 /* Epochs */
 
 /* Lowest of the first n losses. */
@@ -223,6 +242,7 @@ void tt_advice_find(const tt_results *k, tt_sentences *out)
 {
   out->count = 0;
   find_seen_rows(k, out);
+  find_better_baseline(k, out);
   find_narrow(k, out);
   find_epochs(k, out);
   find_overfitted(k, out);

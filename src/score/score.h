@@ -21,6 +21,12 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
                 const tt_engine_ops *ops, const tt_resources *use, const tt_row_source *source,
                 tt_scores **out, tt_test_predictions *test);
 
+/* Collective. Set s->baseline: the rmse of core/stats/baselines.h, trained on the training rows of
+ * each ensemble and scored on the test rows of `d`, for targets that are numbers, 8 of them at most,
+ * without weights of rows. Errors: MEM. */
+tt_err tt_score_baselines(tt_comm *c, const tt_dataset *d, const tt_trained_ensemble *m,
+                          tt_scores *s);
+
 /* Bytes that tt_score allocates on a rank, for the plan of memory, to a few percent. Local.
  *   members, ensembles, width  of the trained ensemble; columns per ensemble
  *   table                      1 = with the table of predictions */

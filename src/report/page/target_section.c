@@ -153,6 +153,32 @@ static void put_table_row(const tt_run_page *p, int64_t i)
   fputs("</td></tr>\n", p->f);
 }
 
+/* The rmse of the ensembles beside those of simple predictors. */
+static void put_baselines(const tt_run_page *p)
+{
+  int known = 0;
+  for (int64_t c = 0; c < p->k->columns; c++) known |= isfinite(p->k->baseline[0][c]);
+  if (!known) return;
+  tt_page_begin_section(p->f, "Simple predictors",
+                        "rmse on the same test rows, after training on the same training rows.");
+  fputs("<div class=\"wide\"><table>\n<tr><th>target</th><th class=\"number\">networks</th>", p->f);
+  for (int b = 0; b < TT_BASELINE_COUNT; b++)
+    fprintf(p->f, "<th class=\"number\">%s</th>", tt_baseline_name[b]);
+  fputs("</tr>\n", p->f);
+  for (int64_t i = 0; i < p->targets; i++) {
+    int64_t column = p->t[i].first + p->t[i].count / 2;
+    fputs("<tr><td>", p->f);
+    tt_page_put(p->f, p->t[i].title);
+    fputs("</td>", p->f);
+    tt_page_number_cell(p->f, p->k->rmse[column]);
+    for (int b = 0; b < TT_BASELINE_COUNT; b++)
+      tt_page_number_cell(p->f, p->k->baseline[b][column]);
+    fputs("</tr>\n", p->f);
+  }
+  fputs("</table></div>\n", p->f);
+  tt_page_end_section(p->f);
+}
+
 static void put_table(const tt_run_page *p)
 {
   tt_page_begin_section(p->f, "Scores on the test rows",
@@ -173,6 +199,7 @@ tt_err tt_run_page_put_targets(const tt_run_page *p)
 {
   tt_err e = TT_OK;
   if (p->k->rows > 0) put_table(p);
+  put_baselines(p);
   for (int64_t i = 0; !e && i < p->shown; i++) e = put_target(p, &p->t[i]);
   if (p->shown < p->targets)
     tt_page_print(p->f, "Charts of the first %" PRId64 " of %" PRId64 " targets.", p->shown,

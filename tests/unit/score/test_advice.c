@@ -16,7 +16,7 @@ typedef struct results {
   float loss[MEMBERS * EPOCHS];
   double status[MEMBERS], epochs_done[MEMBERS], test_rows[COLUMNS];
   double level, calibration[COLUMNS], aleatoric[ROWS * COLUMNS];
-  double nll[MEMBERS * COLUMNS];
+  double nll[MEMBERS * COLUMNS], rmse[COLUMNS], baseline[TT_BASELINE_COUNT][COLUMNS];
   tt_results k;
   tt_sentences found;
 } results;
@@ -47,6 +47,8 @@ static void make(results *r)
     r->calibration[i] = 0.88;
     r->test_rows[i] = 100;
     r->aleatoric[i] = 0.5;
+    r->rmse[i] = 1.0;
+    for (int k = 0; k < TT_BASELINE_COUNT; k++) r->baseline[k][i] = k ? 0.95 : 3.0;
   }
   r->k = (tt_results){.members = MEMBERS,
                       .epochs = EPOCHS,
@@ -65,6 +67,8 @@ static void make(results *r)
                       .test_rows = r->test_rows,
                       .targets = COLUMNS,
                       .target_name = r->target};
+  r->k.rmse = r->rmse;
+  for (int k = 0; k < TT_BASELINE_COUNT; k++) r->k.baseline[k] = r->baseline[k];
   r->k.member_score[TT_METRIC_nll] = r->nll;
 }
 
@@ -92,6 +96,18 @@ TT_TEST (test_rows_with_inputs_of_training_rows_are_counted) {
 TT_TEST (good_results_get_no_advice) {
   results r;
   make(&r);
+  TT_CHECK(find(&r), ==, 0);
+}
+
+/* Of 100 rows, 10 % is more than chance; the best baseline is named. */
+TT_TEST (a_better_baseline_is_named) {
+  results r;
+  make(&r);
+  r.baseline[TT_BASELINE_ridge][1] = 0.85;
+  r.baseline[TT_BASELINE_gaussian_process][1] = 0.8;
+  TT_CHECK(find(&r), ==, 1);
+  check_begins(r.found.text[0], "two b: a Gaussian process, trained on the same rows, has a lower");
+  r.test_rows[1] = 9;
   TT_CHECK(find(&r), ==, 0);
 }
 

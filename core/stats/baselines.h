@@ -1,0 +1,48 @@
+/* baselines.h — simple predictors of a number, for comparison with the networks: trained on the
+ * same rows, scored on the same rows. Floor 1: no files, no MPI. */
+#ifndef TT_BASELINES_H
+#define TT_BASELINES_H
+#include "core/base/err.h"
+
+#include <stdint.h>
+TT_BEGIN_C
+
+/* label, name in a sentence, what to do if it is better than the networks */
+#define TT_BASELINES(X)                                                                            \
+  X(mean, "the mean of the training labels",                                                       \
+    "the inputs may say nothing about the target, or there are too few rows")                      \
+  X(ridge, "a ridge regression",                                                                   \
+    "the target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
+  X(neighbor, "the nearest training row",                                                          \
+    "the target has steps or short waves: try model.front: [ple 48], or data.categories")          \
+  X(gaussian_process, "a Gaussian process",                                                        \
+    "few rows and a smooth target suit it: try model: auto, or use a Gaussian process")
+
+typedef enum tt_baseline {
+#define X(label, ...) TT_BASELINE_##label,
+  TT_BASELINES(X)
+#undef X
+      TT_BASELINE_COUNT
+} tt_baseline;
+extern const char *const tt_baseline_label[TT_BASELINE_COUNT + 1]; /* ends with NULL */
+extern const char *const tt_baseline_name[TT_BASELINE_COUNT];
+extern const char *const tt_baseline_advice[TT_BASELINE_COUNT];
+
+/* Rows of normalized numbers. */
+typedef struct tt_baseline_rows {
+  int64_t train, test, inputs; /* n, m, D */
+  const double *x, *y;         /* [n][D], [n] */
+  const double *x_test;        /* [m][D] */
+} tt_baseline_rows;
+
+/* Predict the test rows: prediction[m].
+ *   neighbor  by the Euclidean distance of the normalized inputs
+ *   ridge     with a constant; the strength has the lowest leave-one-out error
+ *   gaussian_process  squared exponential kernel with a length for each of at most 32 inputs, and a
+ *             noise, by the marginal likelihood of at most 300 training rows; for at most 2,000
+ * *possible is 0, and nothing is predicted, where it would take more than about 4e9 products.
+ * Local. Errors: MEM. */
+tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction,
+                           int *possible);
+TT_END_C
+#endif
