@@ -14,9 +14,9 @@ double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, con
                         const double *variance, double y);
 
 /* Mixture of `members` members of equal weight: mean and variance (mean of the variances plus
- * variance of the means) of `count` quantities. quantity j of member i: mean at mu[i * each + j *
- * step], variance variance_offset later included  [members] 0 = not in the mixture; at least one is
- * 1 */
+ * variance of the means) of `count` quantities. Quantity j of member i has its mean at
+ * mu[i * each + j * step], its variance variance_offset later.
+ *   included  [members] 0 = not in the mixture; at least one is 1 */
 typedef struct tt_mixture {
   int64_t members, each, step, variance_offset;
   const int8_t *included;

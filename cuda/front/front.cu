@@ -7,12 +7,9 @@
 #include "cuda/front/front.cuh"
 #include "cuda/front/front_layer.cuh"
 
-typedef tt_err (*layer_function)(const tt_front_layer_args &a, int32_t members,
-                                 cudaStream_t stream);
-
 /* How a layer of each kind is computed; residuals and blocks are no layers. */
 static const struct {
-  layer_function forward, backward;
+  tt_front_function *forward, *backward;
 } kinds[] = {{tt_front_conv_forward, tt_front_conv_backward},
              {tt_front_norm_forward, tt_front_norm_backward},
              {tt_front_pool_forward, tt_front_pool_backward},

@@ -121,22 +121,15 @@ static inline tt_err tt_front_launch(void (*kernel)(tt_front_layer_args), tt_fro
 
 /* Launch one layer for `members` members. Asynchronous, may be captured. Errors: INTERNAL.
  * `backward` computes dL/dz of the layer before, `gradient` that of the parameters. */
-tt_err tt_front_conv_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_norm_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_norm_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_batch_norm_forward(const tt_front_layer_args &a, int32_t members,
-                                   cudaStream_t stream);
-tt_err tt_front_batch_norm_backward(const tt_front_layer_args &a, int32_t members,
-                                    cudaStream_t stream);
-tt_err tt_front_pool_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_mask_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
-tt_err tt_front_mask_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+typedef tt_err tt_front_function(const tt_front_layer_args &a, int32_t members,
+                                 cudaStream_t stream);
+tt_front_function tt_front_conv_forward, tt_front_conv_backward, tt_front_conv_gradient;
+tt_front_function tt_front_norm_forward, tt_front_norm_backward;
+tt_front_function tt_front_batch_norm_forward, tt_front_batch_norm_backward;
+tt_front_function tt_front_pool_forward, tt_front_pool_backward;
+tt_front_function tt_front_mask_forward, tt_front_mask_backward;
 
 /* Of conv: the biases; of a norm: gains and shifts, and what is added to running moments, as
  * tt_front_batch_norm_backward does it too. */
-tt_err tt_front_channel_gradient(const tt_front_layer_args &a, int32_t members,
-                                 cudaStream_t stream);
+tt_front_function tt_front_channel_gradient;
 #endif

@@ -4,7 +4,6 @@
 #include "core/base/int.h"
 #include "core/base/mem.h"
 #include "src/api/call.h"
-#include "src/api/trainer_options.h"
 #include "src/api/trainer_ranks.h"
 #include "src/host/resources.h"
 

@@ -1,4 +1,5 @@
-/* trainer_batch.h — a trainer of tutti.h, and the rows that it gets. Floor 5. */
+/* trainer_batch.h — a trainer of tutti.h: its parts, the rows that it gets, and its options.
+ * Floor 5. */
 #ifndef TT_TRAINER_BATCH_H
 #define TT_TRAINER_BATCH_H
 #include "core/engine/engine.h"
@@ -63,4 +64,8 @@ int64_t tt_trainer_chunk(const tutti_trainer *t);
 /* Errors: USAGE (NULL), UNAVAILABLE (a process was forked after it was created on a GPU, or with
  * several threads). */
 tt_err tt_trainer_check(const tutti_trainer *t);
+
+/* Which options a trainer refuses: check the cohorts and epoch_rows of one that is being created.
+ * Errors: CONFIG (the message names the option, and what to use). */
+tt_err tt_trainer_check_options(const tutti_trainer *t);
 #endif

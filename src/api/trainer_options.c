@@ -1,5 +1,5 @@
-/* trainer_options.c — what a trainer can train; see trainer_options.h. */
-#include "src/api/trainer_options.h"
+/* trainer_options.c — what a trainer can train; see trainer_batch.h. */
+#include "src/api/trainer_batch.h"
 
 #include <string.h>
 
