@@ -128,7 +128,8 @@ def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
         There is no such directory.
     """
     here = os.fspath(directory)
-    known = any(os.path.exists(os.path.join(here, f)) for f in ("campaign.h5", "campaign.yaml", "events.jsonl"))
+    known = any(os.path.exists(os.path.join(here, f)) for f in ("events.jsonl", "campaign.h5",
+                                                                "campaign.yaml"))
     return (Campaign if known else Run)(here, program)
 
 

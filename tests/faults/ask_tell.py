@@ -116,6 +116,8 @@ def judge(folder, out, points):
     """Each point is labeled once, and nobody has a point that somebody else has."""
     state, done = {}, {}
     for e in events(folder, out)[1:]:
+        if "begin" in e:
+            continue
         for i, n in enumerate(e["point"]):
             now = e["state"] if isinstance(e["state"], str) else e["state"][i]
             h.check(now != "asked" or state[n] == "queued", f"point {n} was {state.get(n)}: {e}")

@@ -118,10 +118,10 @@ START = {
 }
 # (page, start of a command) -> commands before this one: what the text before it describes.
 BEFORE = {
-    ("docs/oracle.md", "tutti campaign label"): """
+    ("docs/oracle.md", "tutti ask"): """
         rm -r campaign
-        tutti campaign run campaign.yaml --set label.mode=files --set label.max_wait=0s || test $? = 75
-        sed '1s/.*/id,height/; 2,$s/,.*/,0.5/' campaign/round-0001/label/0001/input.csv >measured.csv""",
+        tutti campaign run campaign.yaml --set label.mode=ask --set label.max_wait=0s || test $? = 75""",
+    ("docs/oracle.md", "tutti tell"): "sed '1s/.*/id,height/; 2,$s/,.*/,0.5/' points.csv >measured.csv",
 }
 STUBS = {
     "tutti": """case $1-$2 in
