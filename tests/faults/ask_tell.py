@@ -161,6 +161,21 @@ def leases(folder, out):
     h.check(got[0] == 0 and events(folder, out)[-1].get("again"), f"--replace: {got}")
 
 
+def told_later(folder, points):
+    """Points that are told during a round do not change it: a start that continues it queries no
+    other points."""
+    h.copy_directory(folder / "out", folder / "own")
+    (folder / "new.csv").write_text("x0,x1,x2,x3,y0,y1\n.1,.2,.3,.4,1,2\n")
+    for told in range(2):
+        done = h.run(folder, 0, ["campaign", "run", "campaign.yaml", "-q", "--set", "label.mode=ask",
+                                 "--set", "label.max_wait=0s", "--set", "campaign.directory=own"])
+        h.check(done.code == h.STOPPED, f"the campaign ended with {done.code}\n{done.output}")
+        text = command(folder, "campaign", "check", "own")[1]
+        h.check(f"points: {points + told}\n" in text, f"{told} told, but\n{text}")
+        got = command(folder, "tell", "own", "new.csv", "--new")
+        h.check(got[0] == 0 and ("known" in got[2]) == bool(told) or "1 new" in got[2], f"--new: {got}")
+
+
 def beside(folder, out, kills):
     """The campaign runs, is killed, and runs to its end."""
     more = ["--set", f"campaign.directory={out}", "--set", "label.mode=ask"]
@@ -200,6 +215,7 @@ def main():
         alone.wait()
         code, _, err = command(folder, "ask", "out")
         h.check(code == 75, f"all points are labeled, but ask gives {code}\n{err}")
+        told_later(folder, 2 * args.batch)
         runners, labelers = beside(folder, "out", args.kills)
         campaign_kill.judge_history(folder, "out", wanted)
         judge(folder, "out", 2 * args.batch)

@@ -70,6 +70,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "pip install": "needs a network; python.package builds the wheel and uses it",
     "module ": "needs a cluster",
     "tutti tune": "trains for minutes",
+    "./person.sh": "opens an editor",
     "TUTTI_BUILD=": "needs a network; python.package builds the wheel and uses it",
     "for s in": "five trainings of the job that runs above",
     "nvidia-cuda-mps-control": "needs a GPU",

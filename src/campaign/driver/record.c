@@ -60,7 +60,7 @@ tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept)
   return e;
 }
 
-/* Labels of committed rounds that tutti tell has replaced before a line of events.jsonl. */
+/* Labels of committed rounds that tutti tell has replaced, up to a line of events.jsonl. */
 static tt_err take_labels_local(const tt_campaign *k, int64_t before)
 {
   int64_t *number = NULL, T = k->h->targets;
@@ -78,7 +78,8 @@ static tt_err take_labels_local(const tt_campaign *k, int64_t before)
 }
 
 /* Labeled points of no pool that are not in the history, in the order of their numbers: what tutti
- * tell --new has brought before a line of events.jsonl. They become queries of the last round, with rows that no pool has. */
+ * tell --new has brought before a line of events.jsonl. They become queries of the last round, with
+ * rows that no pool has. */
 static tt_err list_told_local(const tt_campaign *k, int64_t before, int64_t **point, int64_t *count)
 {
   int64_t *number = NULL;
