@@ -1,7 +1,12 @@
 """Campaigns of active learning with an oracle in Python."""
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
 import os
+import subprocess
+import tempfile
 import threading
 from typing import Any, Mapping, Optional, Sequence, Union
 
@@ -14,17 +19,96 @@ from .data.hdf5 import read_arrays
 from .launch import Launch, submit_job
 from .binding import load
 from .places import PathLike, find_library, find_program
-from .program import Error, Process
+from .program import Error, Process, error_of, message_of
 from .progress import Progress
 from .run import Run
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """Points that a campaign wants labeled: their ids, and their inputs by name."""
+    id: np.ndarray
+    x: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
 class Campaign(Run):
-    """The directory of a campaign, during and after it."""
+    """The directory of a campaign, during and after it, also one that runs elsewhere."""
+
+    def ask(self, k: int = 1, lease: str = "2h", who: Optional[str] = None) -> Optional[Asked]:
+        """Get up to k points to label, which nobody else gets until the lease ends.
+
+        Returns
+        -------
+        Asked or None
+            None: the campaign has ended.
+
+        Raises
+        ------
+        Stopped
+            There is no point now: ask later.
+        """
+        named = ["--who", who] if who else []
+        done = self._command("ask", self.directory, "-k", str(k), "--lease", lease, *named)
+        if done.returncode == 1:
+            return None
+        if done.returncode:
+            raise error_of(done.returncode, message_of(done.stderr) or done.stderr.strip())
+        names, *rows = csv.reader(io.StringIO(done.stdout))
+        columns = [np.array(c) for c in zip(*rows)]
+        return Asked(columns[0].astype(np.int64),
+                     {n: _numbers(c) for n, c in zip(names[1:], columns[1:])})
+
+    def tell(self, ids: Any, y: Any, status: Any = None, replace: bool = False) -> None:
+        """Give labels: all of them are taken, or none; those that are known change nothing.
+
+        Parameters
+        ----------
+        ids : array of int
+            Of `ask`.
+        y : array [points] or [points, targets]
+            Labels in the order of the targets; NaN = none.
+        status : str or sequence of str, optional
+            "ok", "impossible", "crashed" or "later", of all or of each.
+        replace : bool
+            Replace labels that have other values.
+
+        Raises
+        ------
+        InputError
+            A label is not accepted; the message names its row.
+        """
+        ids = np.atleast_1d(np.asarray(ids))
+        y = np.asarray(y, np.float64).reshape(len(ids), -1)
+        words = [status or "ok"] * len(ids) if isinstance(status, (str, type(None))) else status
+        with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+            path = os.path.join(folder, "labels.csv")
+            with open(path, "w", newline="", encoding="utf-8") as f:
+                table = csv.writer(f)
+                table.writerow(["id", *(f"y{i}" for i in range(y.shape[1])), "status"])
+                for i, row, word in zip(ids, y, words):
+                    table.writerow([int(i), *(repr(float(v)) for v in row), word])
+            done = self._command("tell", self.directory, path, *["--replace"] * replace)
+        if done.returncode:
+            raise error_of(done.returncode, message_of(done.stderr))
+
+    def _command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([find_program(self._program), *words], text=True,
+                              capture_output=True)
 
     def history(self) -> dict[str, np.ndarray]:
         """Every variable of campaign.h5: labels, rmse, queries, ... of each round."""
         return read_arrays(self.path("campaign.h5"))
+
+
+def _numbers(column: np.ndarray) -> np.ndarray:
+    """Numbers, or texts as they are."""
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        return column
 
 
 def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
@@ -44,7 +128,8 @@ def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
         There is no such directory.
     """
     here = os.fspath(directory)
-    known = any(os.path.exists(os.path.join(here, f)) for f in ("campaign.h5", "campaign.yaml"))
+    known = any(os.path.exists(os.path.join(here, f)) for f in ("events.jsonl", "campaign.h5",
+                                                                "campaign.yaml"))
     return (Campaign if known else Run)(here, program)
 
 
@@ -74,9 +159,9 @@ def _write(described: dict, oracle: _oracle.Oracle, directory: str, data: Any, p
         _write_file(described, "pool", pool, directory)
     labels = described.setdefault("label", {})
     batch = described.get("select", {}).get("batch", 10)
-    labels.setdefault("rows_per_call", batch)
-    labels.update(mode=labels.get("mode", "command"), command=_oracle.command(oracle),
-                  format="hdf5")
+    if labels.setdefault("mode", "command") != "ask":
+        labels.setdefault("rows_per_call", batch)
+        labels.update(command=_oracle.command(oracle), format="hdf5")
     job.put(described, "campaign.directory", ".")
     path = os.path.join(directory, "campaign.yaml")
     job.write(path, described)

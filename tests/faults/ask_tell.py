@@ -94,7 +94,7 @@ class Labelers:
             elif not h.check(code == 75 or (kill and code == -9), f"ask: {code}\n{err}"):
                 return
             else:
-                time.sleep(0.1)
+                time.sleep(0.4)
             kill = self.may_kill()
 
     def tell(self, n, rows):
@@ -116,6 +116,8 @@ def judge(folder, out, points):
     """Each point is labeled once, and nobody has a point that somebody else has."""
     state, done = {}, {}
     for e in events(folder, out)[1:]:
+        if "begin" in e:
+            continue
         for i, n in enumerate(e["point"]):
             now = e["state"] if isinstance(e["state"], str) else e["state"][i]
             h.check(now != "asked" or state[n] == "queued", f"point {n} was {state.get(n)}: {e}")
@@ -143,12 +145,12 @@ def refused(folder, out, rows):
 
 def leases(folder, out):
     """A lease runs out, another has the point; the late answer counts, once."""
-    first = list(csv.DictReader(io.StringIO(command(folder, "ask", out, "--lease", "1s")[1])))
-    refused(folder, out, first + list(csv.DictReader(io.StringIO(
-        command(folder, "ask", out, "-k", "5", "--lease", "1s")[1]))))
+    first = list(csv.DictReader(io.StringIO(
+        command(folder, "ask", out, "-k", "6", "--lease", "1s")[1])))
+    refused(folder, out, first)
     time.sleep(2.1)
     second = list(csv.DictReader(io.StringIO(command(folder, "ask", out, "-k", "6")[1])))
-    h.check(first[0] == second[0], f"{first} was not asked again: {second}")
+    h.check(first == second, f"{first} were not asked again: {second}")
     for values, code in (("1,2", 0), ("1,2", 0), ("1,3", 65)):
         (folder / "late.csv").write_text(f"id,y0,y1\n{first[0]['id']},{values}\n")
         got = command(folder, "tell", out, "late.csv")
@@ -159,22 +161,39 @@ def leases(folder, out):
     h.check(got[0] == 0 and events(folder, out)[-1].get("again"), f"--replace: {got}")
 
 
+def told_later(folder, points):
+    """Points that are told during a round do not change it: a start that continues it queries no
+    other points."""
+    h.copy_directory(folder / "out", folder / "own")
+    (folder / "new.csv").write_text("x0,x1,x2,x3,y0,y1\n.1,.2,.3,.4,1,2\n")
+    for told in range(2):
+        done = h.run(folder, 0, ["campaign", "run", "campaign.yaml", "-q", "--set", "label.mode=ask",
+                                 "--set", "label.max_wait=0s", "--set", "campaign.directory=own"])
+        h.check(done.code == h.STOPPED, f"the campaign ended with {done.code}\n{done.output}")
+        text = command(folder, "campaign", "check", "own")[1]
+        h.check(f"points: {points + told}\n" in text, f"{told} told, but\n{text}")
+        got = command(folder, "tell", "own", "new.csv", "--new")
+        h.check(got[0] == 0 and ("known" in got[2]) == bool(told) or "1 new" in got[2], f"--new: {got}")
+
+
 def beside(folder, out, kills):
     """The campaign runs, is killed, and runs to its end."""
     more = ["--set", f"campaign.directory={out}", "--set", "label.mode=ask"]
-    start = lambda: h.start(folder, random.randint(0, 2), ["campaign", "run", "campaign.yaml", "-q",
+    start = lambda: h.start(folder, random.randint(0, 2) if kills > 9 else 0, ["campaign", "run", "campaign.yaml", "-q",
                                                           *more])
     process, labelers = start(), Labelers(folder, out, kills, True)
+    runners = 0
     for _ in range(kills):
         time.sleep(random.uniform(0.2, 1.0))
         if process.poll() is not None:
             break
         h.send(process.pid, signal.SIGKILL)
         h.reap(process)
-        process = start()
+        process, runners = start(), runners + 1
     done = h.wait(folder, process, 200)
     h.check(done.code == h.DONE, f"the campaign ended with {done.code}\n{done.output}")
     labelers.wait()
+    return runners, labelers.killed
 
 
 def main():
@@ -196,10 +215,12 @@ def main():
         alone.wait()
         code, _, err = command(folder, "ask", "out")
         h.check(code == 75, f"all points are labeled, but ask gives {code}\n{err}")
-        beside(folder, "out", args.kills)
+        told_later(folder, 2 * args.batch)
+        runners, labelers = beside(folder, "out", args.kills)
         campaign_kill.judge_history(folder, "out", wanted)
         judge(folder, "out", 2 * args.batch)
-        h.finish(f"{2 * args.batch} points, {len(events(folder, 'out'))} events")
+        h.finish(f"{2 * args.batch} points, {len(events(folder, 'out'))} events; killed: campaigns "
+                 f"{runners}, others {alone.killed + labelers}")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,33 @@ class Campaigns(unittest.TestCase):
         self.assertIsInstance(tutti.open_run(self.folder), tutti.Campaign)
         self.run_campaign(self.fail)  # the campaign has ended: no label is asked for again
 
+    def test_ask_and_tell(self):
+        """A campaign that nobody runs is asked and told in turn with its runs."""
+        config = {**CONFIG, "label": {"mode": "ask", "max_wait": "0s"}}
+        with self.assertRaises(tutti.Stopped):
+            self.run_campaign(self.fail, config=config)
+        c = tutti.Campaign(self.folder)
+        q = c.ask(3, lease="1h", who="test")
+        self.assertEqual((q.id.tolist(), list(q.x)), ([0, 1, 2], ["x0", "x1"]))
+        c.tell(q.id, truth(q.x), status=["ok", "ok", "later"])
+        c.tell(q.id[:2], truth(q.x)[:2])  # known already
+        with self.assertRaisesRegex(tutti.InputError, "labels.csv:2: point 0 is labeled already"):
+            c.tell(0, 5.0)
+        while q is not None:
+            try:
+                q = c.ask(4)
+            except tutti.Stopped:
+                try:
+                    self.run_campaign(self.fail, config=config)
+                except tutti.Stopped:
+                    pass
+            else:
+                if q is not None:
+                    c.tell(q.id, truth(q.x))
+        history = c.history()
+        x = history["query_x"]
+        np.testing.assert_array_equal(history["query_y"][:, 0], np.sin(x[:, 0]) + x[:, 1])
+
     def test_exception_then_continue(self):
         def broken(x):
             raise KeyError("simulator")

@@ -70,6 +70,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "pip install": "needs a network; python.package builds the wheel and uses it",
     "module ": "needs a cluster",
     "tutti tune": "trains for minutes",
+    "./person.sh": "opens an editor",
     "TUTTI_BUILD=": "needs a network; python.package builds the wheel and uses it",
     "for s in": "five trainings of the job that runs above",
     "nvidia-cuda-mps-control": "needs a GPU",
@@ -120,10 +121,10 @@ START = {
 BEFORE = {
     ("docs/uncertainty.md", "tutti weigh"): TRAINED + """
         printf '%s\\n' member,score 0,0.3 1,0.2 2,0.25 3,0.4 4,0.3 5,inf >scores.csv""",
-    ("docs/oracle.md", "tutti campaign label"): """
+    ("docs/oracle.md", "tutti ask"): """
         rm -r campaign
-        tutti campaign run campaign.yaml --set label.mode=files --set label.max_wait=0s || test $? = 75
-        sed '1s/.*/id,height/; 2,$s/,.*/,0.5/' campaign/round-0001/label/0001/input.csv >measured.csv""",
+        tutti campaign run campaign.yaml --set label.mode=ask --set label.max_wait=0s || test $? = 75""",
+    ("docs/oracle.md", "tutti tell"): "sed '1s/.*/id,height/; 2,$s/,.*/,0.5/' points.csv >measured.csv",
 }
 STUBS = {
     "tutti": """case $1-$2 in

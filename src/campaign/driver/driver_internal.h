@@ -27,6 +27,7 @@ typedef struct tt_campaign {
   tt_history *h;         /* the committed rounds, then the current one */
   tt_journal *journal;   /* on rank 0 */
   tt_points *points;     /* on rank 0 */
+  int resets;            /* 1 = option --from has been obeyed */
   tt_inbox *inbox;       /* on rank 0: answers tutti ask and tutti tell */
   tt_run_id run_id;      /* of the campaign's directory */
   int claimed;           /* 1 = this process owns the campaign's directory */
@@ -89,8 +90,9 @@ tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uin
 tt_err tt_campaign_open_record_local(tt_campaign *k);
 /* Drop all labels but those of the first `kept` queries of the history. Local; rank 0 does it. */
 tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
-/* Take the labels of the record into the history: `tutti tell --replace` may have changed them, and
- * `--new` brought others, whose rows begin with TT_FIRST_TOLD_ROW. Collective. Errors: MEM. */
+/* A round begins: take the labels of the record into the history. `tutti tell --replace` may have
+ * changed them, and `--new` brought others, whose rows begin with TT_FIRST_TOLD_ROW. A start that
+ * continues the round takes the same. Collective. Errors: IO, MEM, STOPPED. */
 #define TT_FIRST_TOLD_ROW ((int64_t)1 << 62)
 tt_err tt_campaign_take_labels(tt_campaign *k);
 

@@ -60,14 +60,15 @@ tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept)
   return e;
 }
 
-/* Labels of committed rounds that tutti tell has replaced. */
-static tt_err take_labels_local(const tt_campaign *k)
+/* Labels of committed rounds that tutti tell has replaced, up to a line of events.jsonl. */
+static tt_err take_labels_local(const tt_campaign *k, int64_t before)
 {
   int64_t *number = NULL, T = k->h->targets;
   tt_points_lock(k->points);
   tt_err e = find_points(k, k->h->queries, &number);
   for (int64_t i = 0; !e && i < k->h->queries; i++) {
-    if (number[i] < 0 || tt_points_at(k->points, number[i])->state != TT_POINT_labeled) continue;
+    const tt_point *t = number[i] < 0 ? NULL : tt_points_at(k->points, number[i]);
+    if (!t || t->state != TT_POINT_labeled || t->line > before) continue;
     memcpy(k->h->y + i * T, tt_points_y(k->points, number[i]), (size_t)T * sizeof *k->h->y);
     k->h->query[i].label_status = TT_LABEL_STATUS_labeled;
   }
@@ -77,8 +78,9 @@ static tt_err take_labels_local(const tt_campaign *k)
 }
 
 /* Labeled points of no pool that are not in the history, in the order of their numbers: what tutti
- * tell --new has brought. They become queries of the last round, with rows that no pool has. */
-static tt_err list_told_local(const tt_campaign *k, int64_t **point, int64_t *count)
+ * tell --new has brought before a line of events.jsonl. They become queries of the last round, with
+ * rows that no pool has. */
+static tt_err list_told_local(const tt_campaign *k, int64_t before, int64_t **point, int64_t *count)
 {
   int64_t *number = NULL;
   int8_t *has = NULL;
@@ -91,7 +93,8 @@ static tt_err list_told_local(const tt_campaign *k, int64_t **point, int64_t *co
     if (number[i] >= 0) has[number[i]] = 1;
   for (int64_t i = 0; !e && i < n; i++) {
     const tt_point *t = tt_points_at(k->points, i);
-    if (t->row < 0 && t->state == TT_POINT_labeled && !has[i]) (*point)[(*count)++] = i;
+    if (t->row < 0 && t->state == TT_POINT_labeled && t->line <= before && !has[i])
+      (*point)[(*count)++] = i;
   }
   tt_points_unlock(k->points);
   tt_free_all(&number, &has);
@@ -132,12 +135,12 @@ static tt_err add_told(tt_campaign *k, int64_t count, const int64_t *point, cons
 }
 
 /* Collective. */
-static tt_err take_told(tt_campaign *k)
+static tt_err take_told(tt_campaign *k, int64_t before)
 {
   int64_t *point = NULL, count = 0, D = k->h->inputs, T = k->h->targets;
   double *x = NULL, *y = NULL;
   int root = tt_comm_is_root(k->c);
-  tt_err e = tt_agree(k->c, root ? list_told_local(k, &point, &count) : TT_OK);
+  tt_err e = tt_agree(k->c, root ? list_told_local(k, before, &point, &count) : TT_OK);
   tt_bcast(k->c, &count, sizeof count);
   if (!e && count) {
     if (!root) e = TT_ALLOC(point, count);
@@ -159,10 +162,16 @@ static tt_err take_told(tt_campaign *k)
 tt_err tt_campaign_take_labels(tt_campaign *k)
 {
   tt_history *h = k->h;
+  int64_t begin = 0; /* line of events.jsonl; rank 0 needs it */
+  int root = tt_comm_is_root(k->c), again = k->o->from && !k->resets;
+  k->resets = 1;
   if (!h->rounds) return TT_OK;
-  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? take_labels_local(k) : TT_OK);
+  tt_err e = root ? tt_points_begin_round_local(k->points, (int32_t)k->round_number, again, &begin)
+                  : TT_OK;
+  if (!e && root) e = take_labels_local(k, begin);
+  e = tt_agree(k->c, e);
   if (e) return e;
   tt_bcast(k->c, h->y, h->queries * h->targets * (int64_t)sizeof *h->y);
   tt_bcast(k->c, h->query, h->queries * (int64_t)sizeof *h->query);
-  return take_told(k);
+  return take_told(k, begin);
 }

@@ -1,6 +1,7 @@
 /* point_events.c — see points.h: lines of events.jsonl, and what they do.
  *
  *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
+ *   {"begin": 3, ...}: a round begins
  *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
  * state: one name, or one for each point. Other keys: row, round, random, x (proposed);
  * lease, until (asked); y (labeled); why; again. */
@@ -244,6 +245,11 @@ static tt_err take(tt_points *p, const json_t *event, int64_t line)
   if (line == 1) TT_TRY(tt_point_header_read(event, &is_header, &p->input, &p->target));
   if (is_header) return TT_OK;
   if (line == 1 || !json_is_object(event)) return TT_FAIL(DATA, "this is no event of a campaign");
+  if (json_is_integer(json_object_get(event, "begin"))) {
+    p->begin_round = (int32_t)json_integer_value(json_object_get(event, "begin"));
+    p->begin_line = line;
+    return TT_OK;
+  }
   TT_TRY(check(p, event, &created));
   return apply(p, event, created, line);
 }

@@ -275,6 +275,23 @@ static tt_err add(tt_points *p, const tt_new_points *n)
   return e;
 }
 
+tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64_t *line)
+{
+  json_t *o = json_object();
+  tt_json_set(&o, "begin", json_integer(round));
+  tt_points_lock(p);
+  int known = p->begin_round == round && !again;
+  tt_err e = known ? TT_OK : tt_point_event_add(p, json_incref(o));
+  if (!e && !known) {
+    p->begin_round = round;
+    p->begin_line = tt_line_log_lines(p->log);
+  }
+  *line = p->begin_line;
+  tt_points_unlock(p);
+  json_decref(o);
+  return e;
+}
+
 static json_t *states(const tt_point_change *c)
 {
   json_t *list = json_array();

@@ -134,6 +134,11 @@ typedef struct tt_point_change {
   int again;
 } tt_point_change;
 
+/* The line of the event with which a round begins; it is added if it is not the last one of its
+ * kind, or if `again`. What is told after this line belongs to the next round. Errors: IO, MEM,
+ * STOPPED. */
+tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64_t *line);
+
 /* One event. Nothing to do if count is 0. Errors: DATA (a change that is not allowed: the message
  * names the line of the last event of the point), IO, MEM, STOPPED. */
 tt_err tt_points_change_local(tt_points *p, const tt_point_change *c);

@@ -11,10 +11,12 @@ struct tt_points {
   char *events, *file, *who; /* paths of events.jsonl and points.h5 */
   tt_columns input, target;
   int64_t count, capacity;
-  tt_point *point; /* [capacity] */
-  double *x, *y;   /* [capacity][D], [capacity][T] */
-  int8_t *has_x;   /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
-  char **text;     /* [capacity][D]; NULL = no input of any point is a text */
+  tt_point *point;    /* [capacity] */
+  double *x, *y;      /* [capacity][D], [capacity][T] */
+  int8_t *has_x;      /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
+  char **text;        /* [capacity][D]; NULL = no input of any point is a text */
+  int64_t begin_line; /* of the last event that begins a round, and its round; 0 = there is none */
+  int32_t begin_round;
   int32_t leases;
   char **lease; /* [leases] names; the capacity is the next power of two */
 };
