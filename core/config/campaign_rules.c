@@ -303,9 +303,13 @@ static void check_data(tt_config_reader *r)
     tt_config_error(r, AT(data_targets_pca),
                     "data.targets_pca is not available in a campaign: each round would have other "
                     "components");
-  if (*c->data_sigma)
+  if (*c->data_sigma && c->label_mode == TT_LABEL_hidden && c->label_sigma < 0.0)
     tt_config_error(r, AT(data_sigma),
-                    "data.sigma cannot be used in a campaign: new labels have no error bars");
+                    "data.sigma with label.mode: hidden needs label.sigma: hidden labels have no "
+                    "error bars");
+  if (*c->data_sigma && c->campaign_warm_start == TT_WARM_START_params)
+    tt_config_error(r, AT(data_sigma),
+                    "data.sigma and campaign.warm_start: params cannot be used together; use none");
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].rows && *c->ensemble[k].rows)
       tt_config_error(r, &r->own[k][TT_ENSEMBLE_OPTION_rows],

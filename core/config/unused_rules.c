@@ -39,6 +39,7 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
       {AT(label_concurrency), AT(label_mode), called || hidden},
       {AT(label_timeout), AT(label_mode), called || hidden},
       {AT(label_retries), AT(label_mode), called || hidden || c->label_mode == TT_LABEL_ask},
+      {AT(label_sigma), AT(data_sigma), *c->data_sigma != '\0'},
       {AT(label_script), AT(label_mode), slurm || hidden},
       {AT(stop_accurate_rounds), AT(select_lower), *c->select_lower != '\0'},
       {AT(stop_plateau_delta), AT(stop_plateau_rounds), c->stop_plateau_rounds > 0},

@@ -37,6 +37,7 @@ tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
     if (!e && src->classes) e = tt_text_set(&c.classes[i], src->classes[i]);
   }
   c.given = src->given;
+  c.errors = src->errors;
   if (!e && src->id) e = tt_text_set(&c.id, src->id);
   if (e) tt_columns_free(&c);
   *out = c;
@@ -53,6 +54,23 @@ void tt_columns_free(tt_columns *c)
   tt_free_all(&c->name, &c->units, &c->classes, &c->id);
   c->count = 0;
   c->given = 0;
+  c->errors = 0;
+}
+
+tt_err tt_columns_with_errors(const tt_columns *target, tt_columns *out)
+{
+  int64_t T = target->count;
+  tt_err e = tt_columns_create(2 * T, out);
+  for (int64_t i = 0; !e && i < T; i++) {
+    e = tt_text_set(&out->name[i], target->name[i]);
+    if (!e) e = tt_text_format(&out->name[T + i], "sd_%s", target->name[i]);
+    for (int64_t k = i; !e && k < 2 * T; k += T) e = tt_text_set(&out->units[k], target->units[i]);
+    if (!e && target->classes) e = tt_text_set(&out->classes[i], target->classes[i]);
+  }
+  out->given = target->given;
+  out->errors = T;
+  if (e) tt_columns_free(out);
+  return e;
 }
 
 typedef struct named_column {

@@ -21,7 +21,11 @@ typedef struct tt_columns {
   char *id;       /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
   char **classes; /* [count] of targets: names of the classes as a list (core/base/list.h), "" =
                    * none: they are numbers */
+  int64_t errors; /* of labels: the last ones are error bars sd_NAME of as many targets before */
 } tt_columns;
+
+/* The columns of labels: these targets and their error bars. Owner: the caller. Errors: MEM. */
+tt_err tt_columns_with_errors(const tt_columns *target, tt_columns *out);
 
 /* How columns of one file fit those of another. */
 typedef enum tt_columns_fit {

@@ -38,12 +38,13 @@ tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out
 void tt_history_metadata_free(tt_history_metadata *t);
 
 /* Collective. The data of a round: the rows of data.file, then the labeled queries of the history
- * in their order, normalized. All but the communicator are the same on all ranks.
- *   base, x, y  of tt_data_read_raw
+ * in their order, normalized; with data.sigma their labels end in error bars, label.sigma where one
+ * is NaN. All but the communicator are the same on all ranks.
+ *   base, x, y, sigma  of tt_data_read_raw
  * Owner: the caller. Errors: DATA, as tt_data_read; MEM. */
 tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_dataset *base,
-                            const double *x, const double *y, const tt_history *h,
-                            tt_dataset **out);
+                            const double *x, const double *y, const double *sigma,
+                            const tt_history *h, tt_dataset **out);
 
 /* The queries of a round with their inputs. */
 typedef struct tt_queries {
@@ -63,6 +64,9 @@ typedef struct tt_query_labels {
 } tt_query_labels;
 tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **out); /* all NaN */
 void tt_query_labels_destroy(tt_query_labels **a);
+/* Spread labels [rows][targets] over rows of `width` values, the last ones NaN: no error bars. In
+ * place. */
+void tt_labels_widen(double *y, int64_t rows, int64_t targets, int64_t width);
 /* Rows of y [rows][targets] with at least one label: these are labeled, the others failed. */
 int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets);
 

@@ -9,6 +9,8 @@
  *   output  HDF5: y [n][T], or [n] for one target; id [n]; target_name [T] if the targets are in
  *           another order than in data.file
  *           CSV:  the names of the targets (or y0, y1, ...), and id; other columns are ignored.
+ *           If the targets have error bars (tt_columns): y and, if the file has it, sd [n][T] in
+ *           the same order; in CSV columns sd_NAME.
  *           The file must end in a newline, or it is incomplete. Cells are as in io/table/table.h;
  *           a label may be infinite.
  * id is needed if rows are missing or in another order. Without id, row i belongs to input i and
@@ -59,8 +61,9 @@ tt_err tt_output_header_read_local(const char *file, tt_columns *target);
 typedef struct tt_oracle_output {
   char *file; /* for messages */
   int64_t count, targets;
-  int64_t *id; /* [count] or NULL: the file has no id */
-  double *y;   /* [count][T] in the order of the targets; NaN = unlabeled */
+  int64_t errors; /* the last columns of y that are error bars (tt_columns); NaN: not given */
+  int64_t *id;    /* [count] or NULL: the file has no id */
+  double *y;      /* [count][T] in the order of the targets; NaN = unlabeled */
 } tt_oracle_output;
 
 /* Read an output. An HDF5 file is first checked by io/hdf5/guarded_check.h, because tutti did not

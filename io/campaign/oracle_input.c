@@ -1,7 +1,9 @@
 /* oracle_input.c — see oracle_files.h: writing inputs and accepted labels. */
 #include "io/campaign/oracle_files.h"
 
+#include "core/base/list.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "io/files/files.h"
 #include "io/hdf5/schema.h"
 #include "io/table/table.h"
@@ -9,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TT_SCHEMA_ORACLE_INPUT "tutti-oracle-input-1.0"
 
@@ -107,6 +110,42 @@ int tt_is_csv(const char *file)
 tt_err tt_output_header_write_local(const char *file, const tt_columns *target)
 {
   return tt_file_print_local(file, write_csv, &(csv_rows){.input = target});
+}
+
+static tt_err parse_header(const char *file, const char *line, tt_columns *target)
+{
+  tt_list *l = NULL;
+  char made[32]; /* a name of the program */
+  TT_TRY(tt_list_parse(file, line, &l));
+  tt_err e = TT_OK;
+  if (l->count < 2 || strcmp(l->item[0], "id") != 0)
+    e = TT_FAIL(DATA, "%s: the first line is not 'id' and the names of the targets", file);
+  if (!e) e = tt_columns_create(l->count - 1, target);
+  for (int64_t k = 0; !e && k < target->count; k++) {
+    snprintf(made, sizeof made, "y%" PRId64, k);
+    e = tt_text_set(&target->name[k], l->item[k + 1]);
+    target->given |= strcmp(made, l->item[k + 1]) != 0;
+  }
+  int64_t T = e ? 0 : target->count / 2;
+  while (target->errors < T && !strncmp(target->name[T + target->errors], "sd_", 3) &&
+         !strcmp(target->name[T + target->errors] + 3, target->name[target->errors]))
+    target->errors++;
+  if (!e && (target->errors < T || target->count % 2)) target->errors = 0;
+  tt_list_destroy(&l);
+  return e;
+}
+
+tt_err tt_output_header_read_local(const char *file, tt_columns *target)
+{
+  char *text = NULL;
+  struct stat is;
+  if (stat(file, &is)) return TT_FAIL_ERRNO(NOINPUT, "%s", file);
+  TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
+  tt_err e = tt_file_read_text(file, text, is.st_size + 1);
+  if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
+  if (!e) e = parse_header(file, text, target);
+  tt_free(text);
+  return e;
 }
 
 /* *padded [n][*length]: n texts, padded with NUL to the longest one. */

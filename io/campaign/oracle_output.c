@@ -1,8 +1,8 @@
 /* oracle_output.c — see oracle_files.h: reading and checking of inputs and outputs. */
+#include "io/campaign/campaign_files.h"
 #include "io/campaign/oracle_files.h"
 
 #include "core/base/directory.h"
-#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "core/base/text.h"
@@ -207,84 +207,75 @@ tt_err tt_oracle_input_read_texts_local(const char *file, const tt_oracle_input 
   return e;
 }
 
-static tt_err parse_header(const char *file, const char *line, tt_columns *target)
-{
-  tt_list *l = NULL;
-  char made[32]; /* a name of the program */
-  TT_TRY(tt_list_parse(file, line, &l));
-  tt_err e = TT_OK;
-  if (l->count < 2 || strcmp(l->item[0], "id") != 0)
-    e = TT_FAIL(DATA, "%s: the first line is not 'id' and the names of the targets", file);
-  if (!e) e = tt_columns_create(l->count - 1, target);
-  for (int64_t k = 0; !e && k < target->count; k++) {
-    snprintf(made, sizeof made, "y%" PRId64, k);
-    e = tt_text_set(&target->name[k], l->item[k + 1]);
-    target->given |= strcmp(made, l->item[k + 1]) != 0;
-  }
-  tt_list_destroy(&l);
-  return e;
-}
-
-tt_err tt_output_header_read_local(const char *file, tt_columns *target)
-{
-  char *text = NULL;
-  struct stat is;
-  if (stat(file, &is)) return TT_FAIL_ERRNO(NOINPUT, "%s", file);
-  TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
-  tt_err e = tt_file_read_text(file, text, is.st_size + 1);
-  if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
-  if (!e) e = parse_header(file, text, target);
-  tt_free(text);
-  return e;
-}
-
 /* Outputs */
 
-static tt_err allocate_output(tt_oracle_output *l, int64_t count, int64_t targets, int numbered)
+static tt_err allocate_output(tt_oracle_output *l, int64_t count, const tt_columns *target,
+                              int numbered)
 {
   l->count = count;
-  l->targets = targets;
+  l->targets = target->count;
+  l->errors = target->errors;
   if (numbered) TT_TRY(TT_ALLOC(l->id, count));
-  return TT_ALLOC(l->y, count * targets);
+  return TT_ALLOC(l->y, count * target->count);
 }
 
-/* Find the columns of the targets: by their names; or y0, y1, ...; or y if there is only one. */
+/* Find the columns of the targets: by their names; or y0, y1, ...; or y if there is only one; and
+ * those of their error bars, sd_NAME or sd_y0, ..., -1: there is none. */
 static tt_err find_columns(const tt_table *t, const tt_columns *target, int64_t *column)
 {
-  int64_t named = 0, made = 0;
+  int64_t named = 0, made = 0, T = target->count - target->errors;
   char name[32];
   for (int64_t k = 0; k < target->count; k++) {
     TT_TRY(tt_table_find(t, target->name[k], &column[k]));
-    named += column[k] >= 0;
+    named += column[k] >= 0 && k < T;
   }
-  for (int64_t k = 0; named < target->count && k < target->count; k++) {
-    snprintf(name, sizeof name, "y%" PRId64, k);
+  for (int64_t k = 0; named < T && k < target->count; k++) {
+    snprintf(name, sizeof name, "%sy%" PRId64, k < T ? "" : "sd_", k % T);
     TT_TRY(tt_table_find(t, name, &column[k]));
-    if (column[k] < 0 && target->count == 1) TT_TRY(tt_table_find(t, "y", &column[k]));
-    made += column[k] >= 0;
+    if (column[k] < 0 && T == 1) TT_TRY(tt_table_find(t, k < T ? "y" : "sd_y", &column[k]));
+    made += column[k] >= 0 && k < T;
   }
-  if (named == target->count || made == target->count) return TT_OK;
+  if (named == T || made == T) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: the columns do not match the targets (%" PRId64
                  "): expected '%s', ... by name, or y0 to y%" PRId64,
-                 t->file, target->count, target->name[0], target->count - 1);
+                 t->file, T, target->name[0], T - 1);
+}
+
+/* The columns that are there; error bars may be missing. */
+static tt_err read_labels(tt_oracle_output *l, tt_table *t, int64_t *column)
+{
+  double *value = NULL;
+  int64_t *place = NULL, W = l->targets, n = 0;
+  tt_err e = TT_ALLOC(place, W);
+  for (int64_t k = 0; !e && k < W; k++) {
+    if (column[k] < 0) continue;
+    e = tt_table_use_local(t, column[k], TT_CELL_RESULT);
+    column[n] = column[k];
+    place[n++] = k;
+  }
+  if (!e) e = TT_ALLOC(value, l->count * n);
+  if (!e) e = tt_table_read_local(t, 0, l->count, n, column, value);
+  for (int64_t i = 0; !e && i < l->count * W; i++) l->y[i] = NAN;
+  for (int64_t i = 0; !e && i < l->count * n; i++) l->y[i / n * W + place[i % n]] = value[i];
+  tt_free_all(&place, &value);
+  return e;
 }
 
 static tt_err output_from_table(tt_oracle_output *l, tt_table *t, const tt_columns *target,
                                 int64_t requested, int64_t *column)
 {
   char place[TT_ERR_MESSAGE_SIZE / 2];
-  int64_t id, T = target->count, rows = t->rows[0];
+  int64_t id, rows = t->rows[0];
   TT_TRY(tt_table_find(t, "id", &id));
   TT_TRY(find_columns(t, target, column));
   if (requested && rows > requested)
     return TT_FAIL(DATA, "%s: one row more than the %" PRId64 " expected",
                    tt_table_place_local(t, requested, place, sizeof place), requested);
-  TT_TRY(allocate_output(l, rows, T, id >= 0));
-  for (int64_t k = 0; k < T; k++) TT_TRY(tt_table_use_local(t, column[k], TT_CELL_RESULT));
+  TT_TRY(allocate_output(l, rows, target, id >= 0));
   if (id >= 0) TT_TRY(tt_table_use_local(t, id, TT_CELL_RESULT));
   if (id >= 0) TT_TRY(table_ids(t, id, rows, l->id));
-  return tt_table_read_local(t, 0, rows, T, column, l->y);
+  return read_labels(l, t, column);
 }
 
 /* Many more bytes than the numbers of the requested rows need: other columns, quotes, comments. */
@@ -319,8 +310,8 @@ static tt_err read_ids(tt_h5_reader *r, tt_oracle_output *l)
   return e;
 }
 
-/* Put the columns of y into the order of `target` by target_name, if the file has it. */
-static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target)
+/* Put the columns of y [rows][T] into the order of `target` by target_name, if the file has it. */
+static tt_err reorder_targets(tt_h5_reader *r, const tt_columns *target, int64_t rows, double *y)
 {
   tt_columns here = {0};
   int64_t *src = NULL;
@@ -329,21 +320,53 @@ static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_col
   if (!e)
     e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &src);
   if (!e && src) e = TT_ALLOC(row, target->count);
-  if (!e) tt_columns_reorder(src, target->count, l->count, l->y, row);
+  if (!e) tt_columns_reorder(src, target->count, rows, y, row);
   tt_free_all(&row, &src);
   tt_columns_free(&here);
   return e;
+}
+
+/* The dataset sd [rows][T] in the order of y, if the file has it. */
+static tt_err read_errors(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target)
+{
+  tt_source_matrix sd;
+  double *value = NULL;
+  int64_t W = l->targets, T = W - l->errors;
+  if (!tt_h5_has_local(r, "sd")) return TT_OK;
+  TT_TRY(tt_source_dataset_open_local(r, "error bars", "sd", &sd));
+  if (sd.columns != T || sd.rows != l->count)
+    return TT_FAIL(DATA, "%s: 'sd' is %" PRId64 " x %" PRId64 ", but 'y' %" PRId64 " x %" PRId64,
+                   l->file, sd.rows, sd.columns, l->count, T);
+  TT_TRY(TT_ALLOC(value, l->count * T));
+  tt_err e = tt_h5_read_rows_local(r, "sd", TT_H5_F64, 0, l->count, value);
+  if (!e) e = reorder_targets(r, target, l->count, value);
+  for (int64_t i = 0; !e && i < l->count * T; i++) l->y[i / T * W + T + i % T] = value[i];
+  tt_free(value);
+  return e;
+}
+
+/* y has the targets, or, as tutti writes it, the targets and their error bars. */
+static tt_err read_matrix(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target,
+                          int64_t columns)
+{
+  tt_columns read = *target;
+  read.count = columns;
+  TT_TRY(tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, l->count, l->y));
+  TT_TRY(reorder_targets(r, &read, l->count, l->y));
+  if (columns == target->count) return TT_OK;
+  tt_labels_widen(l->y, l->count, columns, target->count);
+  return read_errors(r, l, &read);
 }
 
 static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target,
                                  int64_t requested)
 {
   tt_source_matrix id = {0}, y;
-  int64_t targets = target->count;
+  int64_t targets = target->count - target->errors;
   int numbered = tt_h5_has_local(r, "id");
   TT_TRY(tt_source_dataset_open_local(r, "labels", "y", &y));
   if (numbered) TT_TRY(tt_source_dataset_open_local(r, "numbers", "id", &id));
-  if (y.columns != targets)
+  if (y.columns != targets && y.columns != target->count)
     return TT_FAIL(DATA,
                    "%s: 'y' has shape %" PRId64 " x %" PRId64 ", expected %" PRId64
                    " columns, one per target",
@@ -354,11 +377,10 @@ static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, const tt_
   if (numbered && (id.columns != 1 || id.rows != y.rows))
     return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'y' has %" PRId64 " rows", l->file,
                    id.rows * id.columns, y.rows);
-  TT_TRY(allocate_output(l, y.rows, targets, numbered));
+  TT_TRY(allocate_output(l, y.rows, target, numbered));
   if (!l->count) return TT_OK;
   if (numbered) TT_TRY(read_ids(r, l));
-  TT_TRY(tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, l->count, l->y));
-  return reorder_targets(r, l, target);
+  return read_matrix(r, l, target, y.columns);
 }
 
 static tt_err output_from_h5(tt_oracle_output *l, const tt_columns *target, int64_t requested,
@@ -394,7 +416,7 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_
                           const tt_columns *target, int64_t requested, int foreign, char *why,
                           int capacity)
 {
-  static const char *const dataset[] = {"y", "?id"};
+  static const char *const dataset[] = {"y", "?id", "?sd"};
   int exists = 0;
   TT_TRY(tt_text_set(&l->file, file));
   TT_TRY(tt_file_exists(file, &exists));
@@ -402,7 +424,7 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_
   if (tt_is_csv(file)) {
     TT_TRY(output_from_csv(l, format, target, requested));
   } else {
-    if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 2));
+    if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 3));
     TT_TRY(output_from_h5(l, target, requested, why, capacity));
   }
   return check_ids(l);
@@ -434,11 +456,14 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
 
 /* Outputs aligned with the request */
 
+/* No label, no error bar: rows with any number are labeled. */
 static void copy_row(const tt_oracle_output *l, int64_t row, double *y)
 {
   int good = 1;
+  int64_t T = l->targets - l->errors;
   for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[row * l->targets + k]);
-  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[row * l->targets + k] : NAN;
+  for (int64_t k = 0; k < l->targets; k++)
+    y[k] = good && !(k >= T && isnan(y[k - T])) ? l->y[row * l->targets + k] : NAN;
 }
 
 static tt_err copy_rows_by_id(const tt_oracle_output *l, const tt_place *requested, int64_t count,

@@ -48,6 +48,13 @@ void tt_query_labels_destroy(tt_query_labels **a)
   tt_free_all(&(*a)->y, a);
 }
 
+void tt_labels_widen(double *y, int64_t rows, int64_t targets, int64_t width)
+{
+  for (int64_t r = rows - 1; r >= 0; r--)
+    for (int64_t k = width - 1; k >= 0; k--)
+      y[r * width + k] = k < targets ? y[r * targets + k] : NAN;
+}
+
 int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
 {
   int64_t n = 0;

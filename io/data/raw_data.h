@@ -32,8 +32,10 @@ tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_le
 /* Collective. As tt_data_read, but the values are not normalized, on all ranks: x [rows][D], y
  * [rows][T] in the user's units, texts as the numbers of their levels, owned by the caller,
  * tt_free; d has names, levels, splits and hash, but no values and no scales. Errors: as
- * tt_data_read. */
-tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y);
+ * tt_data_read.
+ *   sigma  [rows][T] of data.sigma; NULL without it */
+tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y,
+                        double **sigma);
 
 /* Samples in memory, in the user's units. Borrowed. */
 typedef struct tt_raw_dataset {
@@ -42,6 +44,7 @@ typedef struct tt_raw_dataset {
   const tt_columns *input, *target;
   const tt_net_inputs *net; /* levels of the inputs; other levels are as data.categories says */
   const double *x, *y;      /* [rows][D], [rows][T] */
+  const double *sigma;      /* [rows][T] error bars, if data.sigma is given */
   const int8_t *split;      /* [rows] */
   const uint64_t *unit;     /* [rows] as in tt_dataset, or NULL */
 } tt_raw_dataset;

@@ -165,7 +165,7 @@ static tt_err read_own_local(loader *l)
 /* Copy this rank's rows from memory instead of reading them. */
 static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 {
-  if (tt_data_has_sigma(l->cfg))
+  if (tt_data_has_sigma(l->cfg) && !t->sigma)
     return TT_FAIL(CONFIG, "data.sigma needs a file: arrays in memory have no error bars");
   TT_TRY(tt_net_inputs_copy(t->net, &l->net));
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
@@ -176,6 +176,8 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
   int64_t D = t->input->count, T = t->target->count;
   memcpy(l->x.own, t->x + l->first * D, (size_t)(l->count * D) * sizeof *t->x);
   memcpy(l->y.own, t->y + l->first * T, (size_t)(l->count * T) * sizeof *t->y);
+  if (l->d->label_variance)
+    memcpy(l->sigma.own, t->sigma + l->first * T, (size_t)(l->count * T) * sizeof *t->sigma);
   return tt_loader_check_local(l);
 }
 
@@ -379,22 +381,26 @@ static void gather_raw(loader *l, const sample_array *p, double *all)
   tt_allgatherv(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
 }
 
-/* Collective. The values of all rows, and their hash. */
-static tt_err gather_values(loader *l, double **x, double **y)
+/* Collective. The values of all rows, and their hash.
+ *   sigma  NULL: not needed */
+static tt_err gather_values(loader *l, double **x, double **y, double **sigma)
 {
+  int errors = sigma && l->d->label_variance;
   tt_err e = TT_ALLOC(*x, l->d->rows * l->d->scaler.inputs);
   if (!e) e = TT_ALLOC(*y, l->d->rows * l->d->targets);
+  if (!e && errors) e = TT_ALLOC(*sigma, l->d->rows * l->d->targets);
   e = tt_agree(l->comm, e);
   if (e) return e;
   gather_raw(l, &l->x, *x);
   gather_raw(l, &l->y, *y);
+  if (errors) gather_raw(l, &l->sigma, *sigma);
   return gather_hash(l);
 }
 
 static tt_err make_groups(loader *l)
 {
   double *x = NULL, *y = NULL;
-  tt_err e = gather_values(l, &x, &y);
+  tt_err e = gather_values(l, &x, &y, NULL);
   if (!e) e = tt_data_make_groups(l, x, y);
   tt_free_all(&x, &y);
   return e;
@@ -417,12 +423,13 @@ tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_datase
   return finish(&l, e, out);
 }
 
-tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y)
+tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y,
+                        double **sigma)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, NULL);
-  if (!e) e = gather_values(&l, x, y);
-  if (e) tt_free(*x), tt_free(*y);
+  if (!e) e = gather_values(&l, x, y, sigma);
+  if (e) tt_free_all(x, y, sigma);
   return finish(&l, e, d);
 }
 

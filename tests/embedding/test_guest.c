@@ -209,7 +209,7 @@ static void write_job(void)
 {
   enum { DATA_ROWS = 40 };
   char *names[] = {"u"}, *units[] = {""};
-  tt_columns column = {1, names, units, 1, NULL, NULL};
+  tt_columns column = {1, names, units, 1, NULL, NULL, 0};
   double in[DATA_ROWS], out[DATA_ROWS];
   for (int i = 0; i < DATA_ROWS; i++) in[i] = (double)(i * 7 % 11), out[i] = 0.5 * in[i];
   TT_CHECK_OK(tt_data_write_local(at("d.h5"), DATA_ROWS, &column, &column, in, out));

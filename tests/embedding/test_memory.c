@@ -74,7 +74,7 @@ static void train(const char *text, const tutti_file *checkpoint, result *r)
 static void make_data(void)
 {
   char *names[] = {"u"}, *units[] = {""};
-  tt_columns column = {1, names, units, 1, NULL, NULL};
+  tt_columns column = {1, names, units, 1, NULL, NULL, 0};
   double in[ROWS], out[ROWS];
   for (int i = 0; i < ROWS; i++) in[i] = (double)(i * 7 % 11), out[i] = 0.5 * in[i];
   TT_CHECK_OK(tt_data_write_local(at("d.h5"), ROWS, &column, &column, in, out));

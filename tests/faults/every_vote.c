@@ -118,8 +118,8 @@ static void write_inputs(const site *s)
   char path[2 * SCRATCH_ROOM];
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   char *names[] = {(char[]){"a"}, (char[]){"b"}}, *none[] = {(char[]){""}, (char[]){""}};
-  tt_columns input = {INPUTS, names, none, 1, NULL, NULL},
-             target = {TARGETS, names, none, 1, NULL, NULL};
+  tt_columns input = {INPUTS, names, none, 1, NULL, NULL, 0},
+             target = {TARGETS, names, none, 1, NULL, NULL, 0};
   for (int i = 0; i < ROWS; i++) {
     x[INPUTS * i] = (double)(i % 7);
     x[INPUTS * i + 1] = (double)(i % 5);

@@ -76,7 +76,8 @@ static void cleanup(tt_campaign *k)
   tt_round_free(k);
   tt_pool_close_local(&k->pool);
   tt_dataset_destroy(&k->data);
-  tt_free_all(&k->x, &k->y, &k->best);
+  tt_free_all(&k->x, &k->y, &k->sigma, &k->best);
+  tt_columns_free(&k->label);
   tt_history_destroy(&k->h);
   tt_journal_close_local(&k->journal);
   tt_points_close_local(&k->points);

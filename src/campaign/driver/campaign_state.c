@@ -100,7 +100,7 @@ tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MA
 tt_err tt_campaign_write_history(const tt_campaign *k, const char *path, const tt_history *h)
 {
   char model[TT_PATH_MAX];
-  tt_history_names names = {&k->data->input, &k->data->target, (const char *const *)k->column,
+  tt_history_names names = {&k->data->input, &k->label, (const char *const *)k->column,
                             &k->data->scaler.net};
   const tt_provenance provenance = tt_campaign_provenance(k, model);
   return tt_history_write(k->c, path, h, &names, &provenance);
@@ -157,7 +157,7 @@ tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *dir
                             .points = k->points,
                             .pool = k->pool,
                             .input = &k->data->input,
-                            .target = &k->data->target,
+                            .target = &k->label,
                             .net = &k->data->scaler.net,
                             .deadline = tt_time_limit_deadline_local(&k->time_limit)};
 }

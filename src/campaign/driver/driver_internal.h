@@ -22,7 +22,9 @@ typedef struct tt_campaign {
   const tt_config *cfg;
   const char *directory; /* campaign.directory */
   tt_dataset *data;      /* of data.file, of tt_data_read_raw: without values */
-  double *x, *y;         /* [rows][D], [rows][T] its values in the user's units */
+  double *x, *y, *sigma; /* [rows][D], [rows][T] its values in the user's units; NULL without
+                          * data.sigma */
+  tt_columns label;      /* columns of labels: the targets, with data.sigma and their error bars */
   tt_pool *pool;         /* of pool.file, or of this round */
   tt_history *h;         /* the committed rounds, then the current one */
   tt_journal *journal;   /* on rank 0 */

@@ -38,8 +38,8 @@ static double ridge(double a, double b)
 static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
 {
   char *in[] = {"a", "b"}, *out[] = {"height"}, *none[] = {"", ""};
-  tt_columns input = {EXAMPLE_INPUTS, in, none, 1, NULL, NULL},
-             target = {1, out, none, 1, NULL, NULL};
+  tt_columns input = {.count = EXAMPLE_INPUTS, .name = in, .units = none, .given = 1},
+             target = {.count = 1, .name = out, .units = none, .given = 1};
   double *x = NULL, *y = NULL;
   tt_err e = TT_ALLOC(x, rows * EXAMPLE_INPUTS);
   if (!e) e = TT_ALLOC(y, rows);

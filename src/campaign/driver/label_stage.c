@@ -39,20 +39,40 @@ static tt_err invalid_label(const tt_campaign *k, int64_t query, int64_t target,
                  "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', is %g, but "
                  "has to be %s; the label is not used: correct the oracle (or give "
                  "model.classes), and run again with --from %" PRId64 ":label",
-                 k->round_number, k->queries->row[query], k->data->target.name[target],
-                 k->query_labels->y[query * k->data->targets + target], expected, k->round_number);
+                 k->round_number, k->queries->row[query], k->label.name[target],
+                 k->query_labels->y[query * k->label.count + target], expected, k->round_number);
+}
+
+/* Each label has an error bar, or label.sigma. */
+static tt_err check_errors(const tt_campaign *k)
+{
+  int64_t T = k->data->targets, W = k->label.count;
+  for (int64_t i = 0; i < k->query_labels->count * (W - T); i++) {
+    const double *label = k->query_labels->y + i / T * W + i % T;
+    double sd = isnan(label[T]) ? k->cfg->label_sigma : label[T];
+    if (!isnan(label[0]) && !(sd >= 0.0 && sd < INFINITY))
+      return isnan(label[T])
+                 ? TT_FAIL(DATA,
+                           "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', "
+                           "has no error bar ('%s'): give label.sigma",
+                           k->round_number, k->queries->row[i / T], k->label.name[i % T],
+                           k->label.name[T + i % T])
+                 : invalid_label(k, i / T, T + i % T, "a standard deviation");
+  }
+  return TT_OK;
 }
 
 /* Reject labels that training would refuse. */
 static tt_err check_labels(const tt_campaign *k)
 {
   const char *expected = NULL;
+  TT_TRY(check_errors(k));
   for (int64_t c = 0; c < k->model.count; c++)
     for (int64_t e = 0; e < k->model.at[c]->ensembles; e++) {
       const tt_ensemble *own = &k->model.at[c]->ensemble[e];
       for (int64_t i = 0; i < k->query_labels->count * own->targets; i++) {
         int64_t query = i / own->targets, target = own->column[i % own->targets];
-        double y = k->query_labels->y[query * k->data->targets + target];
+        double y = k->query_labels->y[query * k->label.count + target];
         int8_t normalize = k->model.at[c]->scaler.y_normalize[target];
         tt_transform f = tt_normalize_transform((tt_normalize)normalize);
         int fits = isnan(y) || tt_label_is_valid(&k->model.at[c]->model, y, &expected);
@@ -72,7 +92,7 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
   const tt_label_request q = tt_campaign_label_request(k, label);
   tt_err e = TT_OK;
   if (k->queries->count == 0) { /* the last round */
-    e = tt_agree(k->c, tt_query_labels_create(0, k->data->targets, &k->query_labels));
+    e = tt_agree(k->c, tt_query_labels_create(0, k->label.count, &k->query_labels));
   } else {
     if (tt_comm_is_root(k->c)) e = tt_campaign_prepare_directory_local(k, 1, w->inputs);
     e = tt_agree(k->c, e);
@@ -116,7 +136,7 @@ static tt_err add_labels_local(tt_campaign *k)
 {
   tt_query *query = NULL;
   double fraction = tt_campaign_validation_fraction(k);
-  int64_t T = k->data->targets;
+  int64_t T = k->label.count;
   TT_TRY(TT_ALLOC(query, k->queries->count));
   for (int64_t i = 0; i < k->queries->count; i++)
     query[i] = (tt_query){.row = k->queries->row[i],

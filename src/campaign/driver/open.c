@@ -102,7 +102,7 @@ static tt_err check_names_local(const tt_campaign *k, const char *path)
   tt_history_metadata texts = {0};
   TT_TRY(tt_history_read_metadata_local(path, &texts));
   tt_err e = check_columns(path, &texts.input, &k->data->input);
-  if (!e) e = check_columns(path, &texts.target, &k->data->target);
+  if (!e) e = check_columns(path, &texts.target, &k->label);
   tt_history_metadata_free(&texts);
   return e;
 }
@@ -118,7 +118,7 @@ static tt_err read_history(tt_campaign *k)
   if (e) return e;
   tt_bcast(k->c, &there, sizeof there);
   e = there ? tt_history_read(k->c, path, &k->h)
-            : tt_agree(k->c, tt_history_create(k->data->input.count, k->data->targets, &k->h));
+            : tt_agree(k->c, tt_history_create(k->data->input.count, k->label.count, &k->h));
   if (!e && !there) k->h->identity = identity(k);
   if (!e && there && tt_comm_is_root(k->c)) e = check_names_local(k, path);
   if (!e) e = check_identity(k, path);
@@ -357,7 +357,10 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e) e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_job_check_commands_local(k->cfg) : TT_OK);
   if (!e) e = start_clocks(k);
   if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
-  if (!e) e = tt_data_read_raw(k->c, k->cfg, &k->data, &k->x, &k->y);
+  if (!e) e = tt_data_read_raw(k->c, k->cfg, &k->data, &k->x, &k->y, &k->sigma);
+  if (!e)
+    e = tt_agree(
+        k->c, (k->sigma ? tt_columns_with_errors : tt_columns_copy)(&k->data->target, &k->label));
   if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->data->targets));
   if (!e) e = tt_agree(k->c, TT_ALLOC(k->best, k->data->targets));
   if (!e) e = open_pool(k);

@@ -44,7 +44,7 @@ void tt_campaign_best_labels(const tt_campaign *k, double *best)
     if (tt_is_labeled_row(k, r))
       for (int64_t t = 0; t < targets; t++) update_best(&best[t], k->y[r * targets + t], goal);
   for (int64_t i = 0; i < k->h->queries * targets; i++)
-    update_best(&best[i % targets], k->h->y[i], goal);
+    update_best(&best[i % targets], k->h->y[i / targets * k->h->targets + i % targets], goal);
 }
 
 uint64_t tt_campaign_hash_labels(const tt_campaign *k)

@@ -55,7 +55,8 @@ static tt_err run_training(tt_campaign *k)
     o.prepared->cfg->train_init_from = earlier;
   }
   if (!e)
-    e = tt_round_data_create(k->c, o.prepared->cfg, k->data, k->x, k->y, k->h, &o.prepared->data);
+    e = tt_round_data_create(k->c, o.prepared->cfg, k->data, k->x, k->y, k->sigma, k->h,
+                             &o.prepared->data);
   o.max_time = seconds_left(k);
   if (!e) e = tt_train(k->c, &o);
   tt_job_close(&o.prepared);

@@ -123,6 +123,8 @@ static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_quer
     e = label_by_backend(c, request, &a, out);
   tt_label_groups_free(&a);
   if (e) return e;
+  if (request->cfg->label_mode == TT_LABEL_hidden)
+    tt_labels_widen(out->y, out->count, out->targets - request->target->errors, out->targets);
   tt_bcast(c, out->y, out->count * out->targets * (int64_t)sizeof *out->y);
   return TT_OK;
 }

@@ -188,7 +188,7 @@ static tt_err read_row(told *t, int64_t i)
   if (next < 0) return refuse_row(t, i, "the status is not ok, impossible, crashed or later");
   if (!tt_json_read_row(y, T, t->y + i * T)) return refuse_row(t, i, "the targets are missing");
   given = 0;
-  for (int64_t k = 0; k < T; k++) given += t->y[i * T + k] == t->y[i * T + k];
+  for (int64_t k = 0; k < T - t->p->target.errors; k++) given += t->y[i * T + k] == t->y[i * T + k];
   if (next == TT_POINT_labeled && !given)
     return refuse_row(t, i,
                       "no target has a value; a point without a label has the status "

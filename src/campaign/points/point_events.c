@@ -235,7 +235,12 @@ tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *inp
   *is_header = schema && !strncmp(schema, "tutti-events-1.", 15);
   if (!*is_header) return TT_OK;
   TT_TRY(read_columns(event, "inputs", "input_units", input));
-  return read_columns(event, "targets", "target_units", target);
+  TT_TRY(read_columns(event, "targets", "target_units", target));
+  int64_t errors = json_integer_value(json_object_get(event, "error_bars"));
+  if (errors && 2 * errors != target->count)
+    return TT_FAIL(DATA, "error_bars is %" PRId64 ", not half of the targets", errors);
+  target->errors = errors;
+  return TT_OK;
 }
 
 static tt_err take(tt_points *p, const json_t *event, int64_t line)

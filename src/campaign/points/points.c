@@ -101,6 +101,7 @@ static tt_err write_header(tt_points *p, const tt_columns *input, const tt_colum
   tt_json_set(&o, "input_units", texts(input->count, input->units));
   tt_json_set(&o, "targets", texts(target->count, target->name));
   tt_json_set(&o, "target_units", texts(target->count, target->units));
+  if (target->errors) tt_json_set(&o, "error_bars", json_integer(target->errors));
   TT_TRY(tt_columns_copy(input, &p->input));
   TT_TRY(tt_columns_copy(target, &p->target));
   return tt_point_event_add(p, o);

@@ -30,29 +30,38 @@ static const char *status_of(const label_rows *r, int64_t i)
 
 /* Tables */
 
-/* By their names; targets also as y0, y1, ... */
+/* By their names; targets also as y0, y1, ..., their error bars as sd_y0, sd_y1, ..., which may be
+ * missing: -1. */
 static tt_err find(const label_rows *r, const tt_columns *c, int64_t *column)
 {
   char made[32];
+  int64_t labels = c->count - c->errors;
   for (int64_t k = 0; k < c->count; k++) {
-    snprintf(made, sizeof made, "y%" PRId64, k);
+    snprintf(made, sizeof made, "%sy%" PRId64, k < labels ? "" : "sd_", k % labels);
     TT_TRY(tt_table_find(r->table, c->name[k], &column[k]));
     if (column[k] < 0 && c == &r->target) TT_TRY(tt_table_find(r->table, made, &column[k]));
-    if (column[k] < 0)
+    if (column[k] < 0 && k < labels)
       return TT_FAIL(DATA, "%s:1: there is no column '%s'", r->o->file, c->name[k]);
-    TT_TRY(tt_table_use_local(r->table, column[k], TT_CELL_RESULT));
   }
   return TT_OK;
 }
 
+/* Each column in its own pass: the number of passes does not matter for files of labels. */
 static tt_err read_columns(label_rows *r, const tt_columns *c, double **value)
 {
   int64_t *column = NULL;
+  double *one = NULL;
   tt_err e = TT_ALLOC(column, c->count);
+  if (!e) e = TT_ALLOC(one, r->count);
   if (!e) e = TT_ALLOC(*value, r->count * c->count);
   if (!e) e = find(r, c, column);
-  if (!e) e = tt_table_read_local(r->table, 0, r->count, c->count, column, *value);
-  tt_free(column);
+  for (int64_t k = 0; !e && k < c->count; k++) {
+    if (column[k] >= 0) e = tt_table_use_local(r->table, column[k], TT_CELL_RESULT);
+    if (!e && column[k] >= 0) e = tt_table_read_local(r->table, 0, r->count, 1, &column[k], one);
+    for (int64_t i = 0; !e && i < r->count; i++)
+      (*value)[i * c->count + k] = column[k] < 0 ? NAN : one[i];
+  }
+  tt_free_all(&column, &one);
   return e;
 }
 
@@ -85,7 +94,6 @@ static tt_err read_ids(label_rows *r)
   return e;
 }
 
-/* Each column in its own pass: the number of passes does not matter for files of labels. */
 static tt_err read_table(label_rows *r)
 {
   TT_TRY(tt_table_open_local(r->o->file, r->o->format, &r->table));

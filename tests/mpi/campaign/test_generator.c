@@ -16,7 +16,7 @@
 
 enum { D = 2, ROWS = 6, CHUNKS = 3, ROUND = 4, FIRST = 100 };
 static char *x_name[] = {"x0", "x1"}, *unit[] = {"", ""};
-static const tt_columns input = {D, x_name, unit, 0, NULL, NULL};
+static const tt_columns input = {D, x_name, unit, 0, NULL, NULL, 0};
 #define SEEDS "0 4-473544357\n1 4-961376347\n2 4-535093978\n"
 
 /* the command and its files */

@@ -310,9 +310,9 @@ TT_TEST (initial_data_are_those_of_the_file) {
   for (int by_column = 0; by_column < 2; by_column++) {
     tt_config cfg = config(by_column ? column : NULL);
     tt_dataset *b = NULL;
-    double *bx = NULL, *by = NULL;
+    double *bx = NULL, *by = NULL, *bs = NULL;
     tt_dataset *d = NULL;
-    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
+    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by, &bs));
     TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
     TT_CHECK(b->rows, ==, N);
     assert_memory_equal(b->split, d->split, N);
@@ -364,13 +364,13 @@ TT_TEST (data_of_a_round_are_initial_data_and_labels) {
     tt_config cfg = config(NULL), of_file = config(column);
     tt_history *h = made(rounds, PICKS);
     tt_dataset *b = NULL;
-    double *bx = NULL, *by = NULL;
+    double *bx = NULL, *by = NULL, *bs = NULL;
     tt_dataset *d = NULL, *wanted = NULL;
-    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
+    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by, &bs));
     put_round(at("data.h5"), b, bx, by, h);
     of_file.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
     TT_CHECK_OK(tt_data_read(comm, &of_file, NULL, &wanted));
-    TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, bx, by, h, &d));
+    TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, bx, by, bs, h, &d));
     TT_CHECK(d->rows, ==, wanted->rows);
     size_t rows = (size_t)d->rows;
     assert_memory_equal(d->x, wanted->x, rows * D * sizeof *d->x);
@@ -396,11 +396,11 @@ static tt_err all_files(tt_comm *c)
 {
   tt_config cfg = config(NULL);
   tt_dataset *b = NULL;
-  double *bx = NULL, *by = NULL;
+  double *bx = NULL, *by = NULL, *bs = NULL;
   tt_dataset *d = NULL;
   tt_history *h = made(2, PICKS);
-  tt_err e = tt_data_read_raw(c, &cfg, &b, &bx, &by);
-  if (!e) e = tt_round_data_create(c, &cfg, b, bx, by, h, &d);
+  tt_err e = tt_data_read_raw(c, &cfg, &b, &bx, &by, &bs);
+  if (!e) e = tt_round_data_create(c, &cfg, b, bx, by, bs, h, &d);
   if (!e) e = write_history(c, at("campaign.h5"), h);
   tt_dataset_destroy(&b);
   tt_free_all(&bx, &by);
@@ -432,11 +432,11 @@ static void leave_files(void)
 {
   tt_config cfg = config(NULL);
   tt_dataset *b = NULL;
-  double *bx = NULL, *by = NULL;
+  double *bx = NULL, *by = NULL, *bs = NULL;
   tt_history *h = made(4, PICKS), *young = made(1, 0);
   make_values();
   put();
-  TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
+  TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by, &bs));
   if (tt_comm_is_root(comm))
     TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, bx, by));
   TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));

@@ -57,8 +57,8 @@ static void put(void)
 }
 
 static char *unit[] = {"", "", ""}, *x_name[] = {"x0", "x1", "x2"}, *y_name[] = {"y0", "y1"};
-static const tt_columns input = {D, x_name, unit, 0, NULL, NULL},
-                        target = {T, y_name, unit, 0, NULL, NULL};
+static const tt_columns input = {D, x_name, unit, 0, NULL, NULL, 0},
+                        target = {T, y_name, unit, 0, NULL, NULL, 0};
 
 static tt_pool_options plan(void)
 {
@@ -259,8 +259,8 @@ TT_TEST (columns_are_matched_by_their_names) {
   static const char *const mixed[] = {"c", "a", "b"}, *const other[] = {"a", "b", "d"},
                            *const swapped[] = {"v", "u"};
   static char *x_wanted[] = {"a", "b", "c"}, *y_wanted[] = {"u", "v"};
-  const tt_columns named = {D, x_wanted, unit, 1, NULL, NULL},
-                   labels = {T, y_wanted, unit, 1, NULL, NULL};
+  const tt_columns named = {D, x_wanted, unit, 1, NULL, NULL, 0},
+                   labels = {T, y_wanted, unit, 1, NULL, NULL, 0};
   static double got[FEW * D];
   tt_pool_options p = plan();
   p.files = 1;

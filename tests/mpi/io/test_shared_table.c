@@ -143,7 +143,7 @@ TT_TEST (a_file_of_another_node_is_refused) {
 
 TT_TEST (a_pool_is_counted_by_rank_0) {
   static char *unit[] = {"", "", ""}, *x_name[] = {"a", "b", "c"};
-  static const tt_columns input = {D, x_name, unit, 0, NULL, NULL};
+  static const tt_columns input = {D, x_name, unit, 0, NULL, NULL, 0};
   const char *const files[] = {table, table};
   const tt_pool_options p = {.file = files, .files = 2, .inputs = "x", .input = &input};
   tt_pool *pool = NULL;

@@ -26,7 +26,8 @@ static const char job_text[] =
 static void write_data(void)
 {
   char *in[] = {"p", "q"}, *out[] = {"u"}, *none[] = {"", ""};
-  tt_columns input = {INPUTS, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
+  tt_columns input = {INPUTS, in, none, 1, NULL, NULL, 0},
+             target = {1, out, none, 1, NULL, NULL, 0};
   for (int i = 0; i < ROWS; i++) {
     x[2 * i] = 0.1 * (i * 7 % 11);
     x[2 * i + 1] = 1.0 + 0.1 * (i * 5 % 13);

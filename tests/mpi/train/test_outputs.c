@@ -153,7 +153,7 @@ static void write_files(void)
 {
   enum { ROWS = 40 };
   char *in[] = {"p", "q"}, *out[] = {"y"}, *none[] = {"", ""};
-  tt_columns input = {2, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
+  tt_columns input = {2, in, none, 1, NULL, NULL, 0}, target = {1, out, none, 1, NULL, NULL, 0};
   double x[ROWS * 2], y[ROWS];
   for (int i = 0; i < ROWS * 2; i++) x[i] = (double)(i * 7 % 11);
   for (int i = 0; i < ROWS; i++) y[i] = x[2 * i] - x[2 * i + 1];

@@ -65,8 +65,8 @@ static void write_files(const char *text)
     snprintf(names[i], sizeof names[i], "x%d", i);
     in[i] = names[i], none[i] = "";
   }
-  tt_columns input = {INPUTS, in, none, 1, NULL, NULL},
-             target = {TARGETS, out, none, 1, NULL, NULL};
+  tt_columns input = {INPUTS, in, none, 1, NULL, NULL, 0},
+             target = {TARGETS, out, none, 1, NULL, NULL, 0};
   static double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS * INPUTS; i++) x[i] = (double)(i * 7 % 11 + i % 5);
   for (int i = 0; i < ROWS * TARGETS; i++) y[i] = x[4 * i] - x[4 * i + 1];

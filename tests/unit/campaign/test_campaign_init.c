@@ -29,7 +29,8 @@ static tt_config *must_parse(const char *file)
 static void write_table(const char *file, int64_t rows, int64_t targets, char **names)
 {
   char *in[] = {"p", "q"}, *none[] = {"", "", "", ""};
-  tt_columns input = {2, in, none, 1, NULL, NULL}, target = {targets, names, none, 1, NULL, NULL};
+  tt_columns input = {2, in, none, 1, NULL, NULL, 0},
+             target = {targets, names, none, 1, NULL, NULL, 0};
   double *x = calloc((size_t)rows * 2, sizeof *x), *y = calloc((size_t)rows * 4, sizeof *y);
   TT_CHECK_OK(tt_data_write_local(file, rows, &input, &target, x, y));
   free(x);
@@ -103,7 +104,7 @@ static void refused(tt_err e, tt_err wanted, const char *part)
 
 TT_TEST (bad_data_and_pools_are_rejected) {
   char *name[] = {"t"}, *in[] = {"a", "b", "c"}, *none[] = {"", "", ""};
-  tt_columns three = {3, in, none, 1, NULL, NULL}, no = {0, NULL, NULL, 0, NULL, NULL};
+  tt_columns three = {3, in, none, 1, NULL, NULL, 0}, no = {0, NULL, NULL, 0, NULL, NULL, 0};
   double x[3] = {0};
   write_table("d.h5", 20, 1, name);
   TT_CHECK_OK(tt_data_write_local("wide.h5", 1, &three, &no, x, NULL));

@@ -210,6 +210,7 @@ static const char *companion(const char *option)
                                         {"select.length_scale", "select.method=penalty"},
                                         {"select.temperature", "select.method=stochastic"},
                                         {"label.script", "label.mode=slurm"},
+                                        {"label.sigma", "data.sigma=s"},
                                         {"stop.accurate_fraction", "select.lower=0.1"},
                                         {"stop.accurate_rounds", "select.lower=0.1"},
                                         {"stop.plateau_delta", "stop.plateau_rounds=3"},

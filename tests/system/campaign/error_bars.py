@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""Labels with error bars: the last round of a campaign trains as a job on a table of the same rows,
+whatever way the labels took."""
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check, h5py, np, test, tutti
+
+JOB = """\
+data: {file: FILE, inputs: [a, b], targets: [u, v], sigma: SIGMA, split: {column: part}}
+model: {hidden: [6]}
+ensembles: [{name: one, members: 2}]
+train: {epochs: 5, batch_size: 16}
+run: {device: cpu, threads: 1, seed: 4}
+"""
+CAMPAIGN = JOB.replace("FILE", "data.csv").replace("SIGMA", "[su, sv]") + """\
+pool: {file: pool.csv}
+select: {batch: 5}
+label: {command: [./oracle.py, "{input}", "{output}"], rows_per_call: 2, sigma: 0.2, max_failed: 1}
+stop: {rounds: 2}
+"""
+# u and v of the candidates; one has no label, one no v, some no error bar.
+ORACLE = """\
+#!/usr/bin/python3
+import csv, os, sys
+import h5py, numpy as np
+source, output = sys.argv[1:]
+if source.endswith(".csv"):
+    rows = list(csv.DictReader(open(source)))
+    number, x = [int(r["id"]) for r in rows], np.array([[float(r["a"]), float(r["b"])] for r in rows])
+else:
+    with h5py.File(source) as f:
+        number, x = f["id"][:], f["x"][:]
+y = np.stack([x[:, 0] + x[:, 1], x[:, 0] * x[:, 1]], 1)
+sd = 0.1 + abs(x)
+sd[np.array(number) % 2 == 0] = np.nan
+y[np.array(number) % 5 == 0, 1] = np.nan
+if BAD: sd[:, 1] = -1
+if output.endswith(".csv"):
+    lines = [f"{i},{b!r},{a!r},{s[1]!r}".replace("nan", "") + f",{s[0]!r}".replace("nan", "")
+             for i, (a, b), s in zip(number, y.tolist(), sd.tolist())]
+    open(output + ".part", "w").write("\\n".join(["id,v,u,sd_v,sd_u", *lines]) + "\\n")
+else:
+    with h5py.File(output + ".part", "w") as f:
+        f["id"], f["y"], f["sd"], f["target_name"] = number, y[:, ::-1], sd[:, ::-1], [b"v", b"u"]
+os.rename(output + ".part", output)
+"""
+
+
+def oracle(bad=0):
+    pathlib.Path("oracle.py").write_text(ORACLE.replace("BAD", str(bad)))
+    os.chmod("oracle.py", 0o755)
+
+
+def table(path, names, rows):
+    lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in rows]
+    pathlib.Path(path).write_text("\n".join([names, *lines]) + "\n")
+
+
+def write_tables():
+    random = np.random.default_rng(2)
+    x = random.uniform(-1, 1, (50, 2))
+    sd = random.uniform(0.05, 0.4, (50, 2))
+    part = np.arange(50) % 5 // 3 + (np.arange(50) % 5 == 4)  # train, validation, test
+    data = np.column_stack([x, x[:, 0] + x[:, 1], x[:, 0] * x[:, 1], sd, part])
+    table("data.csv", "a,b,u,v,su,sv,part", data)
+    table("pool.csv", "a,b", random.uniform(-1, 1, (40, 2)))
+    return data
+
+
+def parameters(path):
+    with h5py.File(path) as f:
+        return f["net/parameters"][:]
+
+
+def as_a_table(data, directory):
+    """Train on the rows of the last round: data.csv and the labels in campaign.h5."""
+    with h5py.File(f"{directory}/campaign.h5") as f:
+        x, y, split, rounds = (f[name][:] for name in ("query_x", "query_y", "query_split", "round"))
+        names = f["target_name"][:].tobytes().replace(b"\0", b"").decode()
+    check(names == "uvsd_usd_v", f"{directory}: labels {names}")
+    whole = y[~np.isnan(y[:, 1])]  # other rows are not trained on
+    check(len(y) == 10 > len(whole) and np.isnan(whole[:, 2]).any(), f"{directory}: {y}")
+    check(np.isnan(y[:, 3])[np.isnan(y[:, 1])].all(), f"{directory}: an error bar without a label")
+    sd = np.where(np.isnan(y[:, 2:]), 0.2, y[:, 2:])
+    table("all.csv", "a,b,u,v,su,sv,part", np.vstack([data, np.column_stack([x, y[:, :2], sd, split])]))
+    pathlib.Path("all.yaml").write_text(JOB.replace("FILE", "all.csv").replace("SIGMA", "[su, sv]"))
+    seed = 4 + (len(rounds) - 1) * 1000003
+    tutti("train", "all.yaml", "-q", "--resume", "never", "--set", f"run.seed={seed}")
+    check(np.array_equal(parameters("out/model.h5"), parameters(f"{directory}/model.h5")),
+          f"{directory}: the last round has not trained on these error bars")
+
+
+def main():
+    data = write_tables()
+    pathlib.Path("campaign.yaml").write_text(CAMPAIGN)
+    oracle()
+    run = ["campaign", "run", "campaign.yaml", "-q", "--set"]
+    for form in ("csv", "hdf5"):
+        tutti(*run, f"campaign.directory={form}", "--set", f"label.format={form}")
+        as_a_table(data, form)
+    oracle(bad=1)
+    said = tutti(*run, "campaign.directory=bad", code=65).err
+    check("target 'sd_v', is -1, but has to be a standard deviation" in said, said)
+    oracle()
+    said = tutti(*run, "campaign.directory=none", "--set", "label.sigma=auto", code=65).err
+    check("has no error bar ('sd_u'): give label.sigma" in said, said)
+    for option, reason in (("label.mode=hidden", "hidden labels have no error bars"),
+                           ("campaign.warm_start=params", "cannot be used together")):
+        said = tutti(*run, option, "--set", "label.sigma=auto", code=78).err
+        check(reason in said, said)
+
+
+test(main)
