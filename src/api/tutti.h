@@ -99,10 +99,10 @@ typedef struct tutti_model tutti_model;
  * holds its weights twice, the second time for single rows, unless this takes more than 64 MiB for
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
-/* Of a model with groups (option by) the ensemble of one, by its name: of a small group, and of
- * "(pooled)", that of all rows. */
-TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
+/* Of a model with groups (option by) the ensemble of one of them; "(pooled)" is that of all rows, which
+ * small groups have too. tutti_open refuses such a model. */
+TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the

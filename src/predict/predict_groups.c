@@ -28,7 +28,8 @@ void tt_extrapolation_measure(tt_extrapolation *e, const tt_trained_ensemble *m,
 static void log_pooled(const tt_group_rows *g)
 {
   const tt_by_groups *groups = g->all->groups;
-  const char *what = groups->pooled ? "predicted by the ensemble of all rows" : "not predicted: NaN";
+  const char *what =
+      groups->pooled ? "predicted by the ensemble of all rows" : "not predicted: NaN";
   int64_t rows[2] = {0}, values[2] = {0};
   const char *example[2] = {"", ""};
   for (int64_t r = 0; r < g->by.rows; r++) {
@@ -44,8 +45,8 @@ static void log_pooled(const tt_group_rows *g)
     if (rows[k])
       tt_log_root(k ? TT_LOG_WARN : TT_LOG_INFO,
                   "by %s: %" PRId64 " row%s of %" PRId64 " %s group%s, for example '%s': %s",
-                  groups->columns, rows[k], tt_plural(rows[k]), values[k],
-                  k ? "unknown" : "small", tt_plural(values[k]), example[k], what);
+                  groups->columns, rows[k], tt_plural(rows[k]), values[k], k ? "unknown" : "small",
+                  tt_plural(values[k]), example[k], what);
 }
 
 static tt_err find_local(const tt_table_format *format, int64_t rows, tt_group_rows *g)
@@ -67,8 +68,7 @@ static tt_err find_local(const tt_table_format *format, int64_t rows, tt_group_r
   return e;
 }
 
-tt_err tt_group_rows_find(tt_comm *c, const tt_table_format *format, int64_t rows,
-                          tt_group_rows *g)
+tt_err tt_group_rows_find(tt_comm *c, const tt_table_format *format, int64_t rows, tt_group_rows *g)
 {
   int root = tt_comm_is_root(c);
   tt_err e = tt_agree(c, root ? find_local(format, rows, g) : TT_OK);
@@ -152,8 +152,9 @@ static void scatter_block(const tt_prediction_block *src, const int64_t *place,
 
 static void fill_nan(tt_prediction_block *b)
 {
-  double *const array[] = {b->mean,    b->total, b->aleatoric,          b->epistemic,
-                           b->entropy, b->mutual_information, b->leverage};
+  double *const array[] = {b->mean,      b->total,   b->aleatoric,
+                           b->epistemic, b->entropy, b->mutual_information,
+                           b->leverage};
   for (size_t k = 0; k < sizeof array / sizeof *array; k++)
     for (int64_t i = 0; array[k] && i < b->rows * b->columns; i++) array[k][i] = NAN;
   for (int64_t i = 0; b->quantile && i < b->quantiles * b->rows * b->columns; i++)
@@ -210,8 +211,7 @@ static void sort_rows(const tt_group_rows *g, int64_t first, int64_t count, int6
 }
 
 tt_err tt_group_rows_predict_local(const tt_group_rows *g, int64_t first, int64_t count,
-                                   const double *raw, tt_extrapolation *far,
-                                   tt_prediction_block *b)
+                                   const double *raw, tt_extrapolation *far, tt_prediction_block *b)
 {
   int64_t *begin = NULL, *order = NULL, *number = NULL, n = g->all->ensembles, end;
   tt_err e = TT_ALLOC(begin, n + 2);

@@ -15,14 +15,14 @@ void tt_extrapolation_measure(tt_extrapolation *e, const tt_trained_ensemble *m,
                               const int64_t *row, const float *x, double *distance);
 
 typedef struct tt_group_rows {
-  const char *file, *inputs;       /* for messages */
-  const tt_trained_ensemble *all;  /* with groups */
+  const char *file, *inputs;      /* for messages */
+  const tt_trained_ensemble *all; /* with groups */
   const tt_engine_ops *ops;
   const tt_resources *use;
   const tt_prediction_shape *shape;
-  tt_by_values by;                 /* of the rows of the file, on all ranks; names on rank 0 alone */
-  int32_t *ensemble;               /* [by.count] of the values; -1: none */
-  int8_t *own;                     /* [by.count] 1: trained on the rows of the group alone */
+  tt_by_values by;   /* of the rows of the file, on all ranks; names on rank 0 alone */
+  int32_t *ensemble; /* [by.count] of the values; -1: none */
+  int8_t *own;       /* [by.count] 1: trained on the rows of the group alone */
 } tt_group_rows;
 
 /* Collective. Find the ensemble of each row, and log how many rows have none of their own. Errors:
