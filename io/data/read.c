@@ -363,8 +363,7 @@ static void free_all(loader *l)
   tt_source_matrix_free(&l->sigma_matrix);
 }
 
-/* Return the data set in *out, or destroy it after an error. */
-static tt_err finish(loader *l, tt_err e, tt_dataset **out)
+tt_err tt_loader_finish(loader *l, tt_err e, tt_dataset **out)
 {
   if (e)
     tt_dataset_destroy(&l->d);
@@ -391,21 +390,12 @@ static tt_err gather_values(loader *l, double **x, double **y)
   return gather_hash(l);
 }
 
-static tt_err make_groups(loader *l)
-{
-  double *x = NULL, *y = NULL;
-  tt_err e = gather_values(l, &x, &y);
-  if (!e) e = tt_data_make_groups(l, x, y);
-  tt_free_all(&x, &y);
-  return e;
-}
-
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, hook);
-  if (!e) e = cfg->top_by.count ? make_groups(&l) : normalize(&l);
-  return finish(&l, e, out);
+  if (!e) e = normalize(&l);
+  return tt_loader_finish(&l, e, out);
 }
 
 tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_dataset *t,
@@ -414,16 +404,22 @@ tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_datase
   loader l = {.comm = c, .cfg = cfg, .file = t->name};
   tt_err e = tt_agree(c, copy_rows_local(&l, t));
   if (!e) e = normalize(&l);
-  return finish(&l, e, out);
+  return tt_loader_finish(&l, e, out);
+}
+
+tt_err tt_loader_read_values(loader *l, const tt_data_hook *hook, double **x, double **y)
+{
+  tt_err e = load_raw(l, hook);
+  if (!e) e = gather_values(l, x, y);
+  if (e) tt_free(*x), tt_free(*y);
+  return e;
 }
 
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, NULL);
-  if (!e) e = gather_values(&l, x, y);
-  if (e) tt_free(*x), tt_free(*y);
-  return finish(&l, e, d);
+  tt_err e = tt_loader_read_values(&l, NULL, x, y);
+  return tt_loader_finish(&l, e, d);
 }
 
 /* Check */

@@ -1,6 +1,6 @@
 /* broadcast.c — tt_model_read of model_file.h: rank 0 reads, all ranks get all members. */
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "io/model/model_file.h"
 
 #include <string.h>

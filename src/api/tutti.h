@@ -100,8 +100,8 @@ typedef struct tutti_model tutti_model;
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
-/* Of a model with groups (option by) the ensemble of one of them; "(pooled)" is that of all rows, which
- * small groups have too. tutti_open refuses such a model. */
+/* Of a model with groups (option by) the ensemble of one of them; "(pooled)" is that of all rows,
+ * which small groups have too. tutti_open refuses such a model. */
 TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 
