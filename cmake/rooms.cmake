@@ -63,6 +63,7 @@ tutti_room(core/config/yaml USE core/base core/formulas core/config LINK tutti_y
 tutti_room(core/columns USE core/base core/formulas)
 tutti_room(core/model USE core/base core/formulas core/front core/config core/columns
            LINK tutti_xxhash)
+tutti_room(core/groups USE core/base core/model)
 tutti_room(core/stats USE core/base core/formulas core/config core/model LINK m)
 tutti_room(core/engine USE core/base core/model core/stats)
 
@@ -93,9 +94,9 @@ tutti_room(io/files USE core/base LINK Threads::Threads)
 tutti_room(io/hdf5 USE core/base core/model mpi io/table io/files LINK tutti_hdf5)
 tutti_room(io/columns USE core/base core/formulas core/columns core/config core/model mpi io/table
            LINK m)
-tutti_room(io/data USE core/base core/config core/columns core/model mpi io/hdf5 io/table
+tutti_room(io/data USE core/base core/config core/columns core/model core/groups mpi io/hdf5 io/table
            io/columns)
-tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5)
+tutti_room(io/model USE core/base core/front core/columns core/model core/groups mpi io/hdf5)
 tutti_room(io/checkpoint USE core/base core/model mpi io/files io/hdf5 LINK Threads::Threads)
 tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/table
            io/data)
@@ -108,7 +109,7 @@ tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/files s
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/config core/model core/engine mpi io/files io/hdf5 io/table
            io/data io/model src/host)
-tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi
+tutti_room(src/predict USE core/base core/formulas core/front core/model core/groups core/stats core/engine mpi
            io/files io/hdf5 io/data io/model io/results src/host)
 tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/files
            io/hdf5 io/data io/model io/results io/table src/host src/predict)
@@ -116,7 +117,7 @@ tutti_room(src/explain USE core/base core/formulas core/model core/stats core/en
            io/data io/model io/results src/host src/predict src/score)
 tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi io/data io/model
            io/checkpoint io/results src/host src/job)
-tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/files io/data
+tutti_room(src/train USE core/base core/model core/groups core/stats core/engine cuda/plan mpi io/files io/data
            io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 # Floor 5: code that uses runs.

@@ -3,7 +3,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"
-#include "core/model/by_groups.h"
 #include "core/model/row_split.h"
 
 #include <inttypes.h>

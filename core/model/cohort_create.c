@@ -2,7 +2,6 @@
 #include "core/model/cohort.h"
 
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -282,6 +281,41 @@ void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y
     double normalized = sigma[i] * unit;
     variance[i] = isnan(y[i]) ? 0.0f : (float)(normalized * normalized);
   }
+}
+
+static tt_err allocate_groups(tt_by_groups *g, int64_t inputs)
+{
+  TT_TRY(TT_ALLOC(g->name, g->count));
+  TT_TRY(TT_ALLOC(g->rows, g->count));
+  TT_TRY(TT_ALLOC(g->scaler, g->count));
+  TT_TRY(TT_ALLOC(g->x_low, g->count * inputs));
+  TT_TRY(TT_ALLOC(g->x_high, g->count * inputs));
+  TT_TRY(TT_ALLOC(g->small_name, g->small));
+  return TT_ALLOC(g->small_rows, g->small);
+}
+
+tt_err tt_by_groups_create(int64_t count, int64_t small, int64_t inputs, tt_by_groups **out)
+{
+  tt_by_groups *g = NULL;
+  TT_TRY(TT_ALLOC(g, 1));
+  g->count = count;
+  g->small = small;
+  tt_err e = allocate_groups(g, inputs);
+  if (e) tt_by_groups_destroy(&g);
+  *out = g;
+  return e;
+}
+
+void tt_by_groups_destroy(tt_by_groups **groups)
+{
+  tt_by_groups *g = *groups;
+  if (!g) return;
+  for (int64_t i = 0; g->name && i < g->count; i++) tt_free(g->name[i]);
+  for (int64_t i = 0; g->scaler && i < g->count; i++) tt_scaler_free(&g->scaler[i]);
+  for (int64_t i = 0; g->small_name && i < g->small; i++) tt_free(g->small_name[i]);
+  tt_free_all(&g->columns, &g->ensemble, &g->name, &g->rows, &g->scaler, &g->x_low, &g->x_high,
+              &g->small_name, &g->small_rows);
+  tt_free(*groups);
 }
 
 static tt_err allocate(tt_dataset *d, int weighted)

@@ -57,6 +57,34 @@ typedef struct tt_scaler {
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
 enum { TT_UNUSED_ROW = -1 };
 
+/* Name of the group of all rows, whose ensemble predicts rows of small and unknown groups. */
+#define TT_BY_POOLED "(pooled)"
+
+/* Unit of rows that are in folds each for itself, where other groups have units. */
+#define TT_BY_NO_UNIT UINT64_MAX
+
+/* Group g is ensemble g of the only cohort, or of the only trained ensemble. The names stand in the
+ * order of tt_by_compare, behind that of the group of all rows, if there is one. */
+typedef struct tt_by_groups {
+  char *columns;          /* names of the columns, a list (core/base/list.h) */
+  char *ensemble;         /* name of the ensemble of the job */
+  int64_t count;          /* E */
+  int pooled;             /* 1: group 0 has all rows */
+  char **name;            /* [E] value of the column, or list of the values of several */
+  tt_slice *rows;         /* [E] in the data set; all zero in a model */
+  tt_scaler *scaler;      /* [E] */
+  double *x_low, *x_high; /* [E][F] as in tt_trained_ensemble, of a model */
+  int64_t small;          /* groups with too few rows for an ensemble of their own */
+  char **small_name;      /* [small] */
+  int64_t *small_rows;    /* [small] */
+} tt_by_groups;
+
+/* Everything is allocated, but not the names and the arrays of the scalers. Owner: the caller.
+ *   inputs  F of the networks
+ * Errors: MEM. */
+tt_err tt_by_groups_create(int64_t count, int64_t small, int64_t inputs, tt_by_groups **out);
+void tt_by_groups_destroy(tt_by_groups **g); /* accepts NULL */
+
 typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, F inputs of a network, T */
   float *x;                      /* [N][F] normalized */

@@ -3,7 +3,6 @@
 
 #include "core/base/list.h"
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
 
 #include <math.h>
 #include <string.h>

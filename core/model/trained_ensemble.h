@@ -35,8 +35,8 @@ typedef struct tt_trained_ensemble {
                            * not known (older files) */
   double *typical_epistemic; /* [C] root mean square of the normalized epistemic standard deviation
                               * over training rows; NULL: not known */
-  tt_calibration calibration;  /* of the columns; all zero: none */
-  struct tt_by_groups *groups; /* of `by` (by_groups.h): each ensemble has scales and ranges of its
+  tt_calibration calibration; /* of the columns; all zero: none */
+  tt_by_groups *groups;       /* of `by`: each ensemble has scales and ranges of its
                                 * own, and `scaler` is that of the first one; NULL: none */
 } tt_trained_ensemble;
 

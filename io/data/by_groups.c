@@ -1,6 +1,6 @@
-/* by_groups.c — the data set of `by`; see data_internal.h. Every rank makes it from the same values,
- * so that only the numbers of the groups are sent. */
-#include "core/model/by_groups.h"
+/* by_groups.c — the data set of `by`; see data.h. Every rank makes it from the same values, so that
+ * only the numbers of the groups are sent. */
+#include "core/groups/by_groups.h"
 
 #include "core/base/list.h"
 #include "core/base/log.h"
@@ -29,9 +29,9 @@ typedef struct group_maker {
   tt_loader *l;
   tt_comm *alone;
   const double *x, *y; /* of all rows */
-  tt_by_values by;     /* on all ranks; names in their order */
+  tt_by_values values; /* on all ranks; names in their order */
   tt_split_values split;
-  int64_t *first, *order; /* [by.count + 1], [rows]: rows of group g are order[first[g]], ... */
+  int64_t *first, *order; /* [values.count + 1], [rows]: rows of group g are order[first[g]], ... */
   group_rows now;
   tt_dataset *d; /* that is made */
 } group_maker;
@@ -76,12 +76,12 @@ static tt_err read_names_local(group_maker *m)
   tt_loader *l = m->l;
   tt_table_format format = tt_data_format(l->cfg);
   format.marks = tt_data_reader_marks(l->rows);
-  TT_TRY(tt_by_values_read_local(l->file, &format, &l->cfg->top_by, l->d->rows, &m->by));
-  for (int64_t i = 0; i < m->by.count; i++)
-    if (!strcmp(m->by.name[i], TT_BY_POOLED))
+  TT_TRY(tt_by_values_read_local(l->file, &format, &l->cfg->top_by, l->d->rows, &m->values));
+  for (int64_t i = 0; i < m->values.count; i++)
+    if (!strcmp(m->values.name[i], TT_BY_POOLED))
       return TT_FAIL(DATA, "%s: by: a group has the name %s, which is that of all rows", l->file,
                      TT_BY_POOLED);
-  TT_TRY(sort_names(&m->by));
+  TT_TRY(sort_names(&m->values));
   return tt_split_values_read_local(l->rows, l->cfg, &m->split);
 }
 
@@ -110,22 +110,22 @@ static tt_err share_names(group_maker *m)
   int root = tt_comm_is_root(c), has_value;
   int64_t rows = m->l->d->rows, bytes = 0;
   char *text = NULL;
-  tt_err e = root ? pack_names(&m->by, &text, &bytes) : TT_ALLOC(m->by.number, rows);
-  tt_split_by by = tt_data_split_by(m->l->cfg);
-  has_value = by < TT_SPLIT_BY_fractions;
-  m->split.by = by;
-  m->split.rows = m->by.rows = rows;
+  tt_err e = root ? pack_names(&m->values, &text, &bytes) : TT_ALLOC(m->values.number, rows);
+  tt_split_by kind = tt_data_split_by(m->l->cfg);
+  has_value = kind < TT_SPLIT_BY_fractions;
+  m->split.by = kind;
+  m->split.rows = m->values.rows = rows;
   if (!e && !root && has_value) e = TT_ALLOC(m->split.value, rows);
   e = tt_agree(c, e);
   if (!e) {
     tt_bcast(c, &bytes, sizeof bytes);
-    tt_bcast(c, &m->by.count, sizeof m->by.count);
-    tt_bcast(c, m->by.number, rows * (int64_t)sizeof *m->by.number);
+    tt_bcast(c, &m->values.count, sizeof m->values.count);
+    tt_bcast(c, m->values.number, rows * (int64_t)sizeof *m->values.number);
     if (has_value) tt_bcast(c, m->split.value, rows * (int64_t)sizeof *m->split.value);
     e = tt_agree(c, root ? TT_OK : TT_ALLOC(text, bytes));
   }
   if (!e) tt_bcast(c, text, bytes);
-  if (!e) e = tt_agree(c, root ? TT_OK : unpack_names(&m->by, text));
+  if (!e) e = tt_agree(c, root ? TT_OK : unpack_names(&m->values, text));
   tt_free(text);
   return e;
 }
@@ -133,18 +133,18 @@ static tt_err share_names(group_maker *m)
 /* Sort the rows by their groups; those of a group stay in their order. Returns the most of one. */
 static tt_err sort_rows(group_maker *m, int64_t *most)
 {
-  int64_t rows = m->by.rows, groups = m->by.count;
+  int64_t rows = m->values.rows, groups = m->values.count;
   int64_t *next = NULL;
   TT_TRY(TT_ALLOC(m->first, groups + 1));
   TT_TRY(TT_ALLOC(m->order, rows));
   TT_TRY(TT_ALLOC(next, groups));
-  for (int64_t r = 0; r < rows; r++) m->first[m->by.number[r] + 1]++;
+  for (int64_t r = 0; r < rows; r++) m->first[m->values.number[r] + 1]++;
   for (int64_t g = 0; g < groups; g++) {
     if (m->first[g + 1] > *most) *most = m->first[g + 1];
     m->first[g + 1] += m->first[g];
     next[g] = m->first[g];
   }
-  for (int64_t r = 0; r < rows; r++) m->order[next[m->by.number[r]]++] = r;
+  for (int64_t r = 0; r < rows; r++) m->order[next[m->values.number[r]]++] = r;
   tt_free(next);
   return TT_OK;
 }
@@ -215,7 +215,7 @@ static tt_err append(group_maker *m, tt_dataset *one, const char *name, const in
   tt_by_groups *groups = d->groups;
   int64_t first = d->rows, n = one->rows;
   if (one->unit && !d->unit) {
-    int64_t most = m->by.rows * 2;
+    int64_t most = m->values.rows * 2;
     TT_TRY(TT_ALLOC(d->unit, most));
     for (int64_t i = 0; i < most; i++) d->unit[i] = TT_BY_NO_UNIT;
   }
@@ -254,18 +254,18 @@ static tt_err add_group(group_maker *m, int64_t group)
   take_rows(m, group);
   int enough = count_labeled(g, all->targets, -1) >= m->l->cfg->top_by_min_rows;
   tt_err e = enough ? split_group(m, &enough) : TT_OK;
-  const tt_raw_dataset raw = {m->by.name[group], g->rows, &all->input, &all->target,
-                              &all->scaler.net,  g->x,    g->y,        g->parts.split,
+  const tt_raw_dataset raw = {m->values.name[group], g->rows, &all->input, &all->target,
+                              &all->scaler.net,      g->x,    g->y,        g->parts.split,
                               g->parts.unit};
   if (!e && enough) e = tt_data_from_memory(m->alone, m->l->cfg, &raw, &one);
   if (e == TT_E_DATA) {
-    tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->by.name[group], tt_err_last());
+    tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->values.name[group], tt_err_last());
     e = TT_OK;
   }
-  if (!e && one) e = append(m, one, m->by.name[group], g->row);
+  if (!e && one) e = append(m, one, m->values.name[group], g->row);
   if (!e && !one) {
     groups->small_rows[groups->small] = g->rows;
-    e = tt_text_set(&groups->small_name[groups->small++], m->by.name[group]);
+    e = tt_text_set(&groups->small_name[groups->small++], m->values.name[group]);
   }
   tt_dataset_destroy(&one);
   return e;
@@ -289,7 +289,8 @@ static tt_err create_dataset(group_maker *m)
   TT_TRY(tt_net_inputs_copy(&all->scaler.net, &net));
   TT_TRY(tt_dataset_set_columns(m->d, &all->input, &all->target, &net));
   TT_TRY(TT_ALLOC(m->d->origin, most));
-  TT_TRY(tt_by_groups_create(m->by.count + pooled, m->by.count, all->inputs, &m->d->groups));
+  TT_TRY(
+      tt_by_groups_create(m->values.count + pooled, m->values.count, all->inputs, &m->d->groups));
   m->d->groups->count = m->d->groups->small = 0;
   for (int64_t k = 0; k < cfg->top_by.count; k++)
     TT_TRY(tt_list_add(&m->d->groups->columns, cfg->top_by.value[k]));
@@ -306,8 +307,8 @@ static tt_err take_facts(group_maker *m)
   d->repeated_rows = all->repeated_rows;
   d->seen_rows = all->seen_rows;
   d->unit_ordered = all->unit_ordered;
-  d->hash =
-      XXH3_64bits_withSeed(m->by.number, (size_t)m->by.rows * sizeof *m->by.number, all->hash);
+  d->hash = XXH3_64bits_withSeed(m->values.number,
+                                 (size_t)m->values.rows * sizeof *m->values.number, all->hash);
   tt_scaler_free(&d->scaler);
   return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
 }
@@ -345,7 +346,7 @@ static tt_err make_local(group_maker *m)
   TT_TRY(sort_rows(m, &most));
   TT_TRY(allocate_group(m, most));
   if (m->l->cfg->top_by_small == TT_BY_SMALL_pooled) TT_TRY(add_pooled(m));
-  for (int64_t g = 0; g < m->by.count; g++) TT_TRY(add_group(m, g));
+  for (int64_t g = 0; g < m->values.count; g++) TT_TRY(add_group(m, g));
   const tt_by_groups *groups = m->d->groups;
   if (groups->count == groups->pooled)
     return TT_FAIL(
@@ -357,22 +358,37 @@ static tt_err make_local(group_maker *m)
   return take_facts(m);
 }
 
-tt_err tt_data_make_groups(tt_loader *l, const double *x, const double *y)
+/* Collective. Replace the data set of the loader by that of the groups. */
+static tt_err make_groups(tt_loader *l, const double *x, const double *y)
 {
   group_maker m = {.l = l, .x = x, .y = y};
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_names_local(&m) : TT_OK);
   if (!e) e = share_names(&m);
   if (!e) e = tt_agree(l->comm, tt_comm_alone_local(&m.alone));
   if (!e) e = tt_agree(l->comm, make_local(&m));
-  if (!e) log_groups(&m);
-  if (e) tt_dataset_destroy(&m.d);
-  if (!e) tt_dataset_destroy(&l->d);
-  if (!e) l->d = m.d;
+  if (!e) {
+    log_groups(&m);
+    tt_dataset_destroy(&l->d);
+    l->d = m.d;
+  } else {
+    tt_dataset_destroy(&m.d);
+  }
   if (m.alone) tt_comm_end(&m.alone);
-  tt_by_values_free(&m.by);
+  tt_by_values_free(&m.values);
   tt_split_values_free(&m.split);
   tt_split_values_free(&m.now.split);
   tt_row_parts_free(&m.now.parts);
   tt_free_all(&m.first, &m.order, &m.now.x, &m.now.y, &m.now.key);
   return e;
+}
+
+tt_err tt_data_read_groups(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook,
+                           tt_dataset **out)
+{
+  tt_loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
+  double *x = NULL, *y = NULL;
+  tt_err e = tt_loader_read_values(&l, hook, &x, &y, NULL);
+  if (!e) e = make_groups(&l, x, y);
+  tt_free_all(&x, &y);
+  return tt_loader_finish(&l, e, out);
 }

@@ -55,6 +55,11 @@ typedef struct tt_data_hook {
  *   hook  may be NULL */
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out);
 
+/* Collective. The same for a job with `by`: the data set of its groups, each split and normalized
+ * as if its rows were all there are. Errors: also DATA (no group has enough rows). */
+tt_err tt_data_read_groups(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook,
+                           tt_dataset **out);
+
 /* Bytes of inputs, targets, weights and splits that this process has read from data files so far,
  * in the types of the files. One tt_data_read adds their size exactly once, summed over the ranks.
  */

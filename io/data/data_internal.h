@@ -257,11 +257,14 @@ typedef struct tt_loader {
   tt_problems *problems; /* not NULL while all problems of the file are listed */
 } tt_loader;
 
-/* Collective. Replace the data set of a loader, which has read all but scales, by that of the groups
- * of `by`: each group split and normalized as if its rows were all there are.
- *   x, y  [rows][D], [rows][T] in the user's units, on all ranks
- * Errors: DATA (no group has enough rows), IO, MEM. */
-tt_err tt_data_make_groups(tt_loader *l, const double *x, const double *y);
+/* Collective. Read everything but the scales; the values of all rows on all ranks, x [rows][D] and
+ * y [rows][T] in the user's units, and sigma [rows][T], NULL without data.sigma (`sigma` itself may
+ * be NULL). Owner: the caller, tt_free; of the loader: tt_loader_finish,
+ * also after an error. Errors: as tt_data_read. */
+tt_err tt_loader_read_values(tt_loader *l, const tt_data_hook *hook, double **x, double **y,
+                             double **sigma);
+/* Return the data set in *out, or destroy it after the error e; free all else. */
+tt_err tt_loader_finish(tt_loader *l, tt_err e, tt_dataset **out);
 
 /* Local. Whether the values in the arrays are what the job needs; `problems` receives those that
  * are not, or the first one is an error. Errors: DATA. */

@@ -365,8 +365,7 @@ static void free_all(loader *l)
   tt_source_matrix_free(&l->sigma_matrix);
 }
 
-/* Return the data set in *out, or destroy it after an error. */
-static tt_err finish(loader *l, tt_err e, tt_dataset **out)
+tt_err tt_loader_finish(loader *l, tt_err e, tt_dataset **out)
 {
   if (e)
     tt_dataset_destroy(&l->d);
@@ -397,21 +396,12 @@ static tt_err gather_values(loader *l, double **x, double **y, double **sigma)
   return gather_hash(l);
 }
 
-static tt_err make_groups(loader *l)
-{
-  double *x = NULL, *y = NULL;
-  tt_err e = gather_values(l, &x, &y, NULL);
-  if (!e) e = tt_data_make_groups(l, x, y);
-  tt_free_all(&x, &y);
-  return e;
-}
-
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, hook);
-  if (!e) e = cfg->top_by.count ? make_groups(&l) : normalize(&l);
-  return finish(&l, e, out);
+  if (!e) e = normalize(&l);
+  return tt_loader_finish(&l, e, out);
 }
 
 tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_dataset *t,
@@ -420,17 +410,25 @@ tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_datase
   loader l = {.comm = c, .cfg = cfg, .file = t->name};
   tt_err e = tt_agree(c, copy_rows_local(&l, t));
   if (!e) e = normalize(&l);
-  return finish(&l, e, out);
+  return tt_loader_finish(&l, e, out);
+}
+
+tt_err tt_loader_read_values(loader *l, const tt_data_hook *hook, double **x, double **y,
+                             double **sigma)
+{
+  tt_err e = load_raw(l, hook);
+  if (!e) e = gather_values(l, x, y, sigma);
+  if (e) tt_free_all(x, y);
+  if (e && sigma) tt_free(*sigma);
+  return e;
 }
 
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y,
                         double **sigma)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, NULL);
-  if (!e) e = gather_values(&l, x, y, sigma);
-  if (e) tt_free_all(x, y, sigma);
-  return finish(&l, e, d);
+  tt_err e = tt_loader_read_values(&l, NULL, x, y, sigma);
+  return tt_loader_finish(&l, e, d);
 }
 
 /* Check */

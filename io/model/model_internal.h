@@ -19,11 +19,11 @@ tt_err tt_calibration_read_local(tt_h5_reader *r, tt_trained_ensembles *all);
 
 /* Scales and ranges of the columns, with `by` those of each group; and the names of the groups */
 
-/* Numbers of the largest of their arrays, for `room`. Local. */
+/* Numbers of the largest of their arrays, for `scratch`. Local. */
 int64_t tt_model_scale_values(const tt_trained_ensemble *m);
 /* Collective. Write them into the group /scaler, and the group /by.
- *   room  [tt_model_scale_values] */
-void tt_model_write_scales(tt_schema *s, const tt_trained_ensemble *m, double *room);
+ *   scratch  [tt_model_scale_values] */
+void tt_model_write_scales(tt_schema *s, const tt_trained_ensemble *m, double *scratch);
 /* Local. Read them; m->scaler has its columns, but no numbers yet. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_scales_local(tt_h5_reader *r, tt_trained_ensemble *m);
 

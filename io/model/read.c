@@ -3,7 +3,7 @@
 #include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
 

@@ -31,8 +31,8 @@ static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
 static tt_err find_columns(tt_h5_reader *r, const char *path, int64_t ensembles, int64_t *columns)
 {
   int64_t shape[2] = {ensembles, -1};
-  int by = tt_h5_has_local(r, "by/columns");
-  TT_TRY(tt_schema_check_shape_local(r, path, by ? 2 : 1, by ? shape : shape + 1));
+  int grouped = tt_h5_has_local(r, "by/columns");
+  TT_TRY(tt_schema_check_shape_local(r, path, grouped ? 2 : 1, grouped ? shape : shape + 1));
   *columns = shape[1];
   return TT_OK;
 }

@@ -1,9 +1,9 @@
-/* scales.c — scales and ranges of the columns in model.h5, of all rows or of each group of `by`, and
- * the names of the groups; see model_internal.h. */
+/* scales.c — scales and ranges of the columns in model.h5, of all rows or of each group of `by`,
+ * and names of groups; see model_internal.h. */
 #include "core/base/int.h"
 #include "core/base/list.h"
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "io/model/model_internal.h"
 
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static void write_groups(tt_schema *s, const tt_by_groups *g)
   TT_SCHEMA_WRITE(s, g->small_rows, "by/small_rows", I64, "1", "their rows", NULL, "by/small");
 }
 
-void tt_model_write_scales(tt_schema *s, const tt_trained_ensemble *m, double *room)
+void tt_model_write_scales(tt_schema *s, const tt_trained_ensemble *m, double *scratch)
 {
   if (m->groups) write_groups(s, m->groups);
   for (int k = 0; k < SCALE_COUNT; k++) {
@@ -117,9 +117,9 @@ void tt_model_write_scales(tt_schema *s, const tt_trained_ensemble *m, double *r
     tt_variable v = TT_VARIABLE(table[k].name, F64, NULL, table[k].meaning, NULL, axis);
     if (!has_values(m, k)) continue;
     for (int64_t g = 0; g < groups_of(m); g++)
-      memcpy(room + g * n, values_of(m, k, g), (size_t)n * sizeof *room);
+      memcpy(scratch + g * n, values_of(m, k, g), (size_t)n * sizeof *scratch);
     if (m->groups) v.dim[0] = "ensemble", v.dim[1] = axis;
-    tt_schema_write_from_root(s, &v, room);
+    tt_schema_write_from_root(s, &v, scratch);
   }
 }
 
@@ -144,15 +144,15 @@ static tt_err check_value(tt_h5_reader *r, const tt_trained_ensemble *m, int k, 
                  value);
 }
 
-static tt_err read_values(tt_h5_reader *r, const tt_trained_ensemble *m, int k, double *room)
+static tt_err read_values(tt_h5_reader *r, const tt_trained_ensemble *m, int k, double *scratch)
 {
   int64_t n = size_of(m, k), shape[2] = {groups_of(m), n};
   TT_TRY(tt_schema_read_local(r, table[k].name, TT_H5_F64, m->groups ? 2 : 1,
-                              m->groups ? shape : &n, room));
+                              m->groups ? shape : &n, scratch));
   for (int64_t g = 0; g < groups_of(m); g++) {
     for (int64_t i = 0; i < n && !is_range(k); i++)
-      TT_TRY(check_value(r, m, k, i, room[g * n + i]));
-    memcpy(values_of(m, k, g), room + g * n, (size_t)n * sizeof *room);
+      TT_TRY(check_value(r, m, k, i, scratch[g * n + i]));
+    memcpy(values_of(m, k, g), scratch + g * n, (size_t)n * sizeof *scratch);
   }
   return TT_OK;
 }
@@ -222,16 +222,16 @@ static tt_err read_groups(tt_h5_reader *r, tt_trained_ensemble *m)
 
 tt_err tt_model_read_scales_local(tt_h5_reader *r, tt_trained_ensemble *m)
 {
-  double *room = NULL;
+  double *scratch = NULL;
   TT_TRY(read_groups(r, m));
-  TT_TRY(TT_ALLOC(room, tt_model_scale_values(m)));
+  TT_TRY(TT_ALLOC(scratch, tt_model_scale_values(m)));
   tt_err e = TT_OK;
   for (int k = 0; !e && k < SCALE_COUNT; k++) {
     int optional = is_range(k) || table[k].kind == FILL;
     if (!optional || tt_h5_has_local(r, is_range(k) ? table[AT_x_low].name : table[k].name))
-      e = read_values(r, m, k, room);
+      e = read_values(r, m, k, scratch);
   }
-  tt_free(room);
+  tt_free(scratch);
   if (!e && tt_h5_has_local(r, table[AT_x_low].name)) e = check_ranges(r, m);
   if (e || !m->groups) return e;
   tt_scaler_free(&m->scaler);

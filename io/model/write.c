@@ -1,6 +1,6 @@
 /* write.c — tt_model_write of model_file.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
 
@@ -26,7 +26,7 @@ typedef struct model_arrays {
   int64_t columns;
   char **label;        /* [columns] owned, tt_trained_ensemble_column_name */
   double *epistemic;   /* [columns] typical_epistemic; NULL: not known */
-  double *scale;       /* room for tt_model_write_scales */
+  double *scale;       /* scratch of tt_model_write_scales */
   int64_t name_length; /* bytes of the longest name or unit */
 } model_arrays;
 

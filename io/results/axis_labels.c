@@ -3,7 +3,6 @@
 
 #include "core/base/int.h"
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>

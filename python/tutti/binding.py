@@ -53,6 +53,8 @@ def load(path: str) -> Any:
             ("options", ctypes.c_char_p, []),
             ("train_in_memory", ctypes.c_int, [array]),
             ("open", ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(model)]),
+            ("open_group", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p,
+                                          ctypes.POINTER(model)]),
             ("open_memory", ctypes.c_int, [ctypes.c_char_p, count, ctypes.POINTER(model)]),
             ("close", None, [ctypes.POINTER(model)]),
             ("inputs", count, [model]),

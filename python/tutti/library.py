@@ -28,6 +28,9 @@ class Model:
         model.h5 of a run, or what is in such a file.
     program : path, optional
         The program whose library is used; see `tutti.find_library`.
+    group : str, optional
+        Of a model that was trained with `by`: the ensemble of this value; "(pooled)" is that of all
+        rows. Such a model in memory (bytes) cannot be opened.
 
     Attributes
     ----------
@@ -42,7 +45,8 @@ class Model:
         Nominal coverage of each conformal interval.
     """
 
-    def __init__(self, file: Union[PathLike, bytes], program: Optional[PathLike] = None) -> None:
+    def __init__(self, file: Union[PathLike, bytes], program: Optional[PathLike] = None,
+                 group: Optional[object] = None) -> None:
         self._handle = ctypes.c_void_p()
         self._library = load(find_library(program))
         self._bytes = file if isinstance(file, bytes) else None
@@ -51,7 +55,9 @@ class Model:
             code = self._library.tutti_open_memory(file, len(file), ctypes.byref(self._handle))
         else:
             self.file = os.path.abspath(file)
-            code = self._library.tutti_open(os.fsencode(file), ctypes.byref(self._handle))
+            handle = ctypes.byref(self._handle)
+            code = (self._library.tutti_open(os.fsencode(file), handle) if group is None else
+                    self._library.tutti_open_group(os.fsencode(file), str(group).encode(), handle))
         self._check(code)
         self._describe()
         with self.open_file() as f:

@@ -99,15 +99,16 @@ typedef struct tutti_model tutti_model;
  * holds its weights twice, the second time for single rows, unless this takes more than 64 MiB for
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
-/* Of a model with groups (option by) the ensemble of one, by its name: of a small group, and of
- * "(pooled)", that of all rows. */
-TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
 
 /* The same, but the ensemble that has this member of model.h5 (0, 1, ..., through all ensembles)
  * predicts with it alone, whatever its weight is; other ensembles are as in the file. For programs
  * that run with one member each. The model then has no epistemic part and costs one member. */
 TUTTI_API int tutti_open_member(const char *file, int64_t member, tutti_model **out);
+
+/* Of a model with groups (option by) the ensemble of one of them; "(pooled)" is that of all rows,
+ * which small groups have too. tutti_open refuses such a model. */
+TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the

@@ -92,7 +92,9 @@ tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
                                  d->inputs, d->input,         d->target};
     e = hook->check(c, &shape, hook->arg);
   }
-  if (!e && !d) e = tt_data_read(c, job->cfg, hook, &job->data);
+  if (!e && !d)
+    e = (job->cfg->top_by.count ? tt_data_read_groups : tt_data_read)(c, job->cfg, hook,
+                                                                      &job->data);
   if (!e) job->training = tt_dataset_for_training(job->data);
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target,

@@ -4,7 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "core/model/partition.h"
 #include "core/stats/calibration.h"
 #include "core/stats/metrics.h"

@@ -4,7 +4,7 @@
 #include "core/base/list.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "src/predict/normalization.h"
 #include "src/predict/prediction_block.h"
 
@@ -54,8 +54,8 @@ static tt_err find_local(const tt_table_format *format, int64_t rows, tt_group_r
   const tt_by_groups *groups = g->all->groups;
   tt_list *columns = NULL;
   TT_TRY(tt_list_parse("by", groups->columns, &columns));
-  const tt_text_list by = {columns->count, columns->item};
-  tt_err e = tt_by_values_read_local(g->file, format, &by, rows, &g->by);
+  const tt_text_list list = {columns->count, columns->item};
+  tt_err e = tt_by_values_read_local(g->file, format, &list, rows, &g->by);
   tt_list_destroy(&columns);
   if (!e) e = TT_ALLOC(g->ensemble, g->by.count);
   if (!e) e = TT_ALLOC(g->own, g->by.count);

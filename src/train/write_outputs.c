@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 #include "io/files/memory.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
@@ -268,7 +268,7 @@ static tt_err score_rows(output_writer *k, tt_split_rows *rows)
   return e ? e : score_out_of_bag(k);
 }
 
-/* Groups of `by`: what comes after the training of one group is that of a job with its rows alone. */
+/* Groups of `by`: what follows the training of one is that of a job with its rows alone. */
 typedef struct group_job {
   tt_job job;
   tt_dataset data;

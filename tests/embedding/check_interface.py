@@ -15,7 +15,7 @@ from rig import LIBRARY, ROOT, run
 
 FUNCTIONS = """
 close column_label columns ensemble_name error has_classes input_level input_levels input_name inputs
-level level_value levels member_columns members open open_member open_memory options predict target_name target_units train train_in_memory
+level level_value levels member_columns members open open_group open_member open_memory options predict target_name target_units train train_in_memory
 trainer_backward trainer_create trainer_destroy trainer_forward trainer_get_state trainer_get_weights
 trainer_learning_rate trainer_members trainer_model trainer_outputs trainer_parameters trainer_predict
 trainer_reset trainer_save trainer_set_learning_rate trainer_set_state trainer_set_weights

@@ -66,7 +66,7 @@ static tt_err datasets(void *context)
   tt_err e = tt_dataset_create(5, 2, 2, 1, &d);
   if (!e) e = tt_columns_copy(&d->target, &copy);
   if (!e) e = tt_scaler_copy(&d->scaler, &scales);
-  if (!e) e = tt_dataset_rows(d, TT_TRAIN, &column, 1, &row, &count);
+  if (!e) e = tt_dataset_rows(d, TT_TRAIN, (tt_slice){0, 0}, &column, 1, &row, &count);
   tt_free(row);
   tt_columns_free(&copy);
   tt_scaler_free(&scales);

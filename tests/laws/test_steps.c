@@ -77,8 +77,8 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   walk k = {.rate = 1.0, .best = INFINITY};
   int32_t *check = NULL;
   int64_t checks, params = p->c.model.params, batches = (rows + BATCH - 1) / BATCH;
-  TT_CHECK_OK(
-      tt_dataset_rows(p->d, TT_VALIDATION, p->c.ensemble[0].column, REF_COLUMNS, &check, &checks));
+  TT_CHECK_OK(tt_dataset_rows(p->d, TT_VALIDATION, (tt_slice){0, 0}, p->c.ensemble[0].column,
+                              REF_COLUMNS, &check, &checks));
   for (int64_t i = 0; i < params; i++) k.w[i] = k.start[i] = (double)TT_FIELD(start, weights)[i];
   for (int64_t t = 0; t < STEPS; t++) {
     book_step(p, &k, t, order, rows);

@@ -471,8 +471,8 @@ static inline problem ref_network(tt_activation activation, tt_loss loss, int64_
 static inline int32_t *ref_in_turn(problem *p, int64_t *rows)
 {
   int32_t *row = NULL, *order = NULL;
-  TT_CHECK_OK(tt_dataset_rows(p->d, TT_TRAIN, p->c.ensemble[0].column, p->c.ensemble[0].targets,
-                              &row, rows));
+  TT_CHECK_OK(tt_dataset_rows(p->d, TT_TRAIN, (tt_slice){0, 0}, p->c.ensemble[0].column,
+                              p->c.ensemble[0].targets, &row, rows));
   TT_CHECK_OK(TT_ALLOC(order, p->c.members * p->c.max_epochs * *rows));
   for (int64_t i = 0; i < p->c.members * p->c.max_epochs; i++)
     memcpy(order + i * *rows, row, (size_t)*rows * sizeof *row);

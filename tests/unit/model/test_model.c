@@ -280,7 +280,7 @@ TT_TEST (rows_of_a_split_are_labeled_and_ascending) {
   for (int k = 0; k < TT_SPLITS; k++) {
     int32_t *row = NULL;
     int64_t count, n = 0;
-    TT_CHECK_OK(tt_dataset_rows(d, (tt_split)k, columns, 2, &row, &count));
+    TT_CHECK_OK(tt_dataset_rows(d, (tt_split)k, (tt_slice){0, 0}, columns, 2, &row, &count));
     for (int64_t r = 0; r < 60; r++)
       if (r % 4 - 1 == k && r % 5 && r % 7) {
         TT_CHECK(n, <, count);

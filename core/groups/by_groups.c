@@ -1,45 +1,10 @@
 /* by_groups.c — see by_groups.h. */
-#include "core/model/by_groups.h"
+#include "core/groups/by_groups.h"
 
 #include "core/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static tt_err allocate(tt_by_groups *g, int64_t inputs)
-{
-  TT_TRY(TT_ALLOC(g->name, g->count));
-  TT_TRY(TT_ALLOC(g->rows, g->count));
-  TT_TRY(TT_ALLOC(g->scaler, g->count));
-  TT_TRY(TT_ALLOC(g->x_low, g->count * inputs));
-  TT_TRY(TT_ALLOC(g->x_high, g->count * inputs));
-  TT_TRY(TT_ALLOC(g->small_name, g->small));
-  return TT_ALLOC(g->small_rows, g->small);
-}
-
-tt_err tt_by_groups_create(int64_t count, int64_t small, int64_t inputs, tt_by_groups **out)
-{
-  tt_by_groups *g = NULL;
-  TT_TRY(TT_ALLOC(g, 1));
-  g->count = count;
-  g->small = small;
-  tt_err e = allocate(g, inputs);
-  if (e) tt_by_groups_destroy(&g);
-  *out = g;
-  return e;
-}
-
-void tt_by_groups_destroy(tt_by_groups **groups)
-{
-  tt_by_groups *g = *groups;
-  if (!g) return;
-  for (int64_t i = 0; g->name && i < g->count; i++) tt_free(g->name[i]);
-  for (int64_t i = 0; g->scaler && i < g->count; i++) tt_scaler_free(&g->scaler[i]);
-  for (int64_t i = 0; g->small_name && i < g->small; i++) tt_free(g->small_name[i]);
-  tt_free_all(&g->columns, &g->ensemble, &g->name, &g->rows, &g->scaler, &g->x_low, &g->x_high,
-              &g->small_name, &g->small_rows);
-  tt_free(*groups);
-}
 
 static int parse_whole(const char *text, long long *number)
 {
@@ -121,14 +86,14 @@ tt_err tt_by_groups_cohort(const tt_cohort *c, int64_t group, tt_cohort *out)
 
 /* Copy the numbers of some columns of a calibration to others: columns [from, from + count). */
 static void copy_calibration(const tt_calibration *src, int64_t from, int64_t count,
-                             tt_calibration *dst, int64_t to)
+                             tt_calibration *dst, int64_t place)
 {
   size_t bytes = (size_t)count * sizeof *src->width;
-  memcpy(dst->std_scale + to, src->std_scale + from, bytes);
-  memcpy(dst->noise + to, src->noise + from, bytes);
-  memcpy(dst->rows + to, src->rows + from, (size_t)count * sizeof *src->rows);
+  memcpy(dst->std_scale + place, src->std_scale + from, bytes);
+  memcpy(dst->noise + place, src->noise + from, bytes);
+  memcpy(dst->rows + place, src->rows + from, (size_t)count * sizeof *src->rows);
   for (int64_t l = 0; l < src->levels; l++)
-    memcpy(dst->width + l * dst->columns + to, src->width + l * src->columns + from, bytes);
+    memcpy(dst->width + l * dst->columns + place, src->width + l * src->columns + from, bytes);
 }
 
 tt_err tt_by_groups_insert(const tt_trained_ensemble *one, int64_t group, tt_trained_ensemble *all)

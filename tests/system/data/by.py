@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+"""by: the ensemble of a group is that of a job with its rows alone, bit for bit, on any number of
+ranks and in any order of the groups; predictions go to the ensemble of each row.
+"""
+import csv
+import pathlib
+import sys
+
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check, check_same, h5py, np, package, test, tutti, write_json
+
+SIZES = {"5": 33, "17": 40, "Bergen": 60, "Oslo": 48, "Rome, IT": 36, "tiny": 4, "flat": 30}
+JOB = {"by": "station", "data": {"inputs": ["a", "b"], "targets": "y", "split": {"test": 0.2, "train": 0.6, "validation": 0.2}},
+       "model": {"hidden": [6]}, "train": {"epochs": 8, "patience": 3, "resample": "bootstrap"},
+       "calibration": {"conformal": [0.8]}, "ensembles": [{"name": "all", "members": 3}],
+       "run": {"device": "cpu"}}
+PER_ROW = ["y_true", "y_pred_mean", "y_pred_std", "y_pred_std_epistemic"]
+
+
+def write_rows(path, rows, columns=("station", "season", "a", "b", "y")):
+    with open(path, "w", newline="") as f:
+        csv.writer(f).writerows([columns] + [[row[c] for c in columns] for row in rows])
+    return path
+
+
+def make_rows():
+    rng, rows = np.random.default_rng(3), []
+    for number, (name, size) in enumerate(SIZES.items()):
+        a, b = rng.normal(size=(2, size))
+        y = (number + 1) * a + np.sin(b) + 10 * number + 0.1 * rng.normal(size=size)
+        y = np.full(size, 7.0) if name == "flat" else y
+        rows += [{"station": name, "season": "ws"[i % 2], "a": repr(float(a[i])),
+                  "b": repr(float(b[i])), "y": repr(float(y[i]))} for i in range(size)]
+    return [rows[i] for i in rng.permutation(len(rows))]
+
+
+def texts(f, name):
+    return [t.decode() for t in f[name][()].view(f"S{f[name].shape[1]}").ravel()]
+
+
+def train(out, file, job=JOB, **how):
+    job = {**job, "data": {**job["data"], "file": file}, "run": {**job["run"], "directory": out}}
+    return tutti("train", write_json(f"{out}.json", job), "--resume", "never", **how)
+
+
+def check_law(rows):
+    """Everything that both runs have is equal: of members, columns, and test rows of the group."""
+    with h5py.File("out/model.h5") as model, h5py.File("out/results.h5") as results:
+        names, each = texts(model, "ensemble_name"), 3
+        check(names == ["(pooled)", "5", "17", "Bergen", "Oslo", "Rome, IT", "flat"], names)
+        check(texts(model, "by/small_name") == ["tiny"] and model["by/small_rows"][0] == 4, "small")
+        for g, name in enumerate(names):
+            own = [r for r in rows if name in (r["station"], "(pooled)")]
+            train("one", write_rows("one.csv", own), {k: v for k, v in JOB.items() if k != "by"})
+            params = len(model["net/parameters"]) // len(names)
+            with h5py.File("one/model.h5") as one, h5py.File("one/results.h5") as scores:
+                pairs = [(one["net/parameters"][()], model["net/parameters"][g * params:][:params]),
+                         (one["calibration/conformal_width"][()],
+                          model["calibration/conformal_width"][:, g:g + 1])]
+                pairs += [(one["typical_epistemic"][()], model["typical_epistemic"][g:g + 1])]
+                pairs += [(v[()], model[f"scaler/{k}"][g]) for k, v in one["scaler"].items()
+                          if v.dtype == float]
+                pairs += [(v[()], results[k][g]) for k, v in scores.items()
+                          if k.startswith(("ensemble_", "oob_")) and v.dtype == float and v.ndim == 1]
+                pairs += [(scores[k][()], results[k][()][g * each:][:each])
+                          for k in ("loss_train", "loss_validation", "best_epoch", "test_rmse")]
+                if g:
+                    mine = results["sample_group"][()] == g
+                    pairs += [(scores[k][()], results[k][()][mine]) for k in PER_ROW]
+                    place = [i for i, r in enumerate(rows) if r["station"] == name]
+                    check(list(results["sample"][()][mine]) == [place[i] for i in scores["sample"]],
+                          f"{name}: rows of the file")
+            check(len(pairs) > 25 and all(np.array_equal(*p, equal_nan=True) for p in pairs),
+                  f"group {name}: {[i for i, p in enumerate(pairs) if not np.array_equal(*p, equal_nan=True)]}")
+
+
+def check_predictions(rows):
+    new = rows[:30] + [{**rows[0], "station": n} for n in ("tiny", "Nowhere", "Oslo")]
+    said = tutti("predict", "out/model.h5", write_rows("new.csv", new), "-o", "p.h5", "--quantiles",
+                 "0.1,0.9", ranks=2)
+    check("1 row of 1 unknown group, for example 'Nowhere': predicted by" in said, said)
+    tutti("predict", "out/model.h5", "new.csv", "-o", "p.csv")
+    with h5py.File("p.h5") as f, open("p.csv", newline="") as table:
+        group = [texts(f, "group")[i] for i in f["sample_group"]]
+        own = f["group_own"][()][f["sample_group"][()]]
+        check(group == [r["station"] for r in new], group)
+        check(list(own) == [int(g not in ("tiny", "Nowhere")) for g in group], own)
+        lines = list(csv.DictReader(table))
+        check([r["station"] for r in lines] == group and
+              np.allclose([float(r["y_mean"]) for r in lines], f["y_pred_mean"][:, 0]), "table")
+        for name in ("Oslo", "tiny", "(pooled)"):
+            tutti("predict", "out/model.h5", "new.csv", "-o", "q.h5", "--force", "--group", name,
+                  "--quantiles", "0.1,0.9")
+            mine = [i for i, n in enumerate(group)
+                    if n == name or (name == "(pooled)" and not own[i])]
+            with h5py.File("q.h5") as q:
+                for k in ["y_pred_quantile", "y_pred_lower", "leverage"] + PER_ROW[1:]:
+                    same = np.array_equal(q[k][()][..., mine, :], f[k][()][..., mine, :])
+                    check(same and len(mine), f"predict --group {name}: {k}")
+        if package():
+            model = package().Model("out/model.h5", group="Oslo")
+            i = group.index("Oslo")
+            got = model.predict([[float(new[i]["a"]), float(new[i]["b"])]]).mean
+            check(np.array_equal(np.ravel(got), f["y_pred_mean"][i]), got)
+
+
+def check_refused(rows):
+    tutti("predict", "out/model.h5", "new.csv", "--group", "Osla", code=64, says="did you mean 'Oslo'")
+    tutti("export", "out/model.h5", "--c", code=64, says="choose one with --group")
+    tutti("export", "out/model.h5", "--c", "--group", "Oslo")
+    check(pathlib.Path("model.c").exists(), "model.c")
+    for change, says in (({"search": {"preset": "good"}}, "by cannot be combined with search"),
+                         ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
+                         ({"train": {"label_noise": 0.1}}, "by does not know train.label_noise")):
+        train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
+    train("bad", "d.csv", {**JOB, "by": "stat"}, code=65, says="station")
+    train("bad", "d.csv", {**JOB, "by_min_rows": 100, "by_small": "none"}, code=65,
+          says="none of the 7 groups has 100 rows")
+    train("bad", write_rows("gap.csv", [{**rows[0], "station": ""}] + rows), code=65,
+          says="the value is missing (by)")
+
+
+def check_without_pooled(rows):
+    train("none", "d.csv", {**JOB, "by": ["station", "season"], "by_min_rows": 24, "by_small": "none"})
+    tutti("predict", "none/model.h5", "new.csv", "-o", "n.h5")
+    with h5py.File("none/model.h5") as m, h5py.File("n.h5") as f:
+        names = texts(m, "ensemble_name")
+        check(names == ["Bergen,s", "Bergen,w", "Oslo,s", "Oslo,w"], names)
+        known = f["group_own"][()][f["sample_group"][()]] == 1
+        check(np.array_equal(~np.isnan(f["y_pred_mean"][:, 0]), known) and known.any(), known)
+
+
+def main():
+    rows = make_rows()
+    write_rows("d.csv", rows)
+    said = train("out", "d.csv")
+    check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
+    check("1 group has too few rows" in said and "tiny (4)" in said, said)
+    check_law(rows)
+    train("ranks", "d.csv", ranks=3)
+    by_group = sorted(rows, key=lambda r: list(SIZES)[::-1].index(r["station"]))
+    train("sorted", write_rows("sorted.csv", by_group))
+    check_same("out", "ranks")
+    with h5py.File("out/model.h5") as a, h5py.File("sorted/model.h5") as b:
+        first = len(a["net/parameters"]) // len(a["ensemble_first"])  # behind those of all rows
+        check(np.array_equal(a["net/parameters"][first:], b["net/parameters"][first:]), "sorted")
+    check_predictions(rows)
+    check_refused(rows)
+    check_without_pooled(rows)
+
+
+test(main)
