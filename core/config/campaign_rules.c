@@ -285,6 +285,14 @@ static void check_stop(tt_config_reader *r, int has_test)
     tt_config_error(r, AT(stop_plateau_rounds), "stop.plateau_rounds uses errors, %s", fix);
   if (!has_test && c->stop_change > 0.0)
     tt_config_error(r, AT(stop_change), "stop.change uses predictions, %s", fix);
+  if (c->stop_error > 0.0 && !*c->pool_file)
+    tt_config_error(r, AT(stop_error),
+                    "stop.error draws rows of pool.file, which is the same in all rounds");
+  for (int64_t k = 0; c->stop_error > 0.0 && k < c->ensembles; k++)
+    if (tt_output_is_class(tt_ensemble_output(&c->ensemble[k])))
+      tt_config_error(r, AT(stop_error),
+                      "stop.error is an rmse, but ensembles[%" PRId64 "] predicts classes",
+                      c->ensemble[k].number);
   if (c->stop_accurate_fraction < 1.0 && !*c->select_lower)
     tt_config_error(r, AT(stop_accurate_fraction),
                     "stop.accurate_fraction: %g counts the candidates below select.lower; give "

@@ -43,6 +43,7 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
       {AT(label_script), AT(label_mode), slurm || hidden},
       {AT(stop_accurate_rounds), AT(select_lower), *c->select_lower != '\0'},
       {AT(stop_plateau_delta), AT(stop_plateau_rounds), c->stop_plateau_rounds > 0},
+      {AT(stop_error_rows), AT(stop_error), c->stop_error > 0.0},
       {AT(stop_change_rounds), AT(stop_change), c->stop_change > 0.0}};
   _Static_assert(sizeof all / sizeof *all <= MAX_DEPENDENCIES, "MAX_DEPENDENCIES is too small");
   memcpy(dependencies, all, sizeof all);

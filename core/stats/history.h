@@ -46,7 +46,7 @@ typedef struct tt_query {
 
 /* Numbers of a round: name, meaning. Counts are int64_t, the others double. */
 #define TT_ROUND_COUNTS(X)                                                                         \
-  X(labels, "labeled rows the round trained and validated on")                                     \
+  X(labels, "labeled rows of the round: for training, validation, and stop.error")                 \
   X(pool, "candidates scored")                                                                     \
   X(pool_rows, "rows of the pool of this round, queried or excluded ones too")                     \
   X(duplicate, "rows with the inputs of a labeled or queried row, no candidates")                  \
@@ -55,14 +55,17 @@ typedef struct tt_query {
   X(failed, "candidates from select.upper on")                                                     \
   X(queried, "candidates selected and given to the oracle")                                        \
   X(label_failed, "queries that the oracle could not label")                                       \
-  X(diverged, "members that diverged")
+  X(diverged, "members that diverged")                                                             \
+  X(error_rows, "labeled rows drawn at random for stop.error")
 #define TT_ROUND_NUMBERS(X)                                                                        \
   X(lower, "select.lower as a score; NaN = not given")                                             \
   X(upper, "select.upper as a score; NaN = not given")                                             \
   X(score_mean, "mean score of the candidates")                                                    \
   X(score_max, "largest score of the candidates")                                                  \
   X(change, "of the test predictions since the previous round: root mean square in units of the "  \
-            "targets' scale; NaN = unknown")
+            "targets' scale; NaN = unknown")                                                       \
+  X(error, "rmse on the rows drawn at random for stop.error, of the worst column; NaN = unknown")  \
+  X(error_se, "standard error of this rmse")
 
 typedef struct tt_round {
 #define X(name, meaning) int64_t name;
@@ -131,7 +134,8 @@ int tt_is_row_used(const tt_used_rows *t, int64_t row);
   X(accurate, "stop.accurate_fraction", "this fraction of the pool is accurate")                   \
   X(candidates, "select.lower and select.upper", "no candidate is left to query")                  \
   X(plateau, "stop.plateau_rounds", "the test error no longer improves")                           \
-  X(change, "stop.change", "the test predictions no longer change")
+  X(change, "stop.change", "the test predictions no longer change")                                \
+  X(error, "stop.error", "the error on rows drawn at random is low enough")
 
 typedef enum tt_stop_rule {
 #define X(name, option, meaning) TT_STOP_RULE_##name,

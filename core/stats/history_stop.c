@@ -142,6 +142,17 @@ static int holds_change(const stop_check *q)
   return 1;
 }
 
+static int holds_error(const stop_check *q)
+{
+  const tt_round *r = q->last;
+  if (!(q->cfg->stop_error > 0.0) || !(r->error + r->error_se < q->cfg->stop_error)) return 0;
+  snprintf(q->reason, q->capacity,
+           "the rmse of %" PRId64 " rows drawn at random is %.4g, and with its standard error, "
+           "%.2g, below stop.error, %g",
+           r->error_rows, r->error, r->error_se, q->cfg->stop_error);
+  return 1;
+}
+
 static int first_rule(const stop_check *q, int scored)
 {
   static int (*const holds[])(const stop_check *) = {

@@ -234,8 +234,15 @@ static tt_err append(group_maker *m, tt_dataset *one, const char *name, const in
 static tt_err add_pooled(group_maker *m)
 {
   const tt_dataset *all = m->l->d;
-  const tt_raw_dataset raw = {m->l->file, all->rows, &all->input, &all->target, &all->scaler.net,
-                              m->x,       m->y,      all->split,  all->unit};
+  const tt_raw_dataset raw = {.name = m->l->file,
+                              .rows = all->rows,
+                              .input = &all->input,
+                              .target = &all->target,
+                              .net = &all->scaler.net,
+                              .x = m->x,
+                              .y = m->y,
+                              .split = all->split,
+                              .unit = all->unit};
   tt_dataset *one = NULL;
   TT_TRY(tt_data_from_memory(m->alone, m->l->cfg, &raw, &one));
   tt_err e = append(m, one, TT_BY_POOLED, NULL);
@@ -254,9 +261,15 @@ static tt_err add_group(group_maker *m, int64_t group)
   take_rows(m, group);
   int enough = count_labeled(g, all->targets, -1) >= m->l->cfg->top_by_min_rows;
   tt_err e = enough ? split_group(m, &enough) : TT_OK;
-  const tt_raw_dataset raw = {m->values.name[group], g->rows, &all->input, &all->target,
-                              &all->scaler.net,      g->x,    g->y,        g->parts.split,
-                              g->parts.unit};
+  const tt_raw_dataset raw = {.name = m->values.name[group],
+                              .rows = g->rows,
+                              .input = &all->input,
+                              .target = &all->target,
+                              .net = &all->scaler.net,
+                              .x = g->x,
+                              .y = g->y,
+                              .split = g->parts.split,
+                              .unit = g->parts.unit};
   if (!e && enough) e = tt_data_from_memory(m->alone, m->l->cfg, &raw, &one);
   if (e == TT_E_DATA) {
     tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->values.name[group], tt_err_last());

@@ -105,7 +105,7 @@ int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fracti
 
 /* round_metrics.c */
 
-/* Set labels, diverged, rmse, nll and change of the round from its model and results.h5.
+/* Set labels, diverged, rmse, nll, change and error of the round from its model and results.h5.
  * Collective. Errors: those of reading results.h5, DATA (results.h5 is not of this model), MEM. */
 tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round);
 /* Whether a row of the initial data is used for training or validation. */
@@ -114,6 +114,9 @@ int tt_is_labeled_row(const tt_campaign *k, int64_t row);
 int64_t tt_campaign_count_labels(const tt_campaign *k);
 /* The highest (goal: minimize: lowest) label of each target: best [T], NaN = no label. */
 void tt_campaign_best_labels(const tt_campaign *k, double *best);
+/* Rows that this round draws at random for stop.error, which become test rows: 0, unless it is the
+ * first one with this rule. */
+int64_t tt_campaign_rows_to_draw(const tt_campaign *k);
 /* Hash of the labels of all queries, with their rows and splits. */
 uint64_t tt_campaign_hash_labels(const tt_campaign *k);
 

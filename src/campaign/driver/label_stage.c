@@ -136,6 +136,7 @@ static tt_err add_labels_local(tt_campaign *k)
 {
   tt_query *query = NULL;
   double fraction = tt_campaign_validation_fraction(k);
+  int64_t draw = tt_campaign_rows_to_draw(k), drawn = 0;
   int64_t T = k->label.count;
   TT_TRY(TT_ALLOC(query, k->queries->count));
   for (int64_t i = 0; i < k->queries->count; i++)
@@ -145,6 +146,9 @@ static tt_err add_labels_local(tt_campaign *k)
                           .label_status = tt_labeled_rows(k->query_labels->y + i * T, 1, T) > 0,
                           .split = tt_campaign_choose_split(k, k->queries->row[i], fraction),
                           .score = k->queries->score[i]};
+  /* never chosen by score, never trained on */
+  for (int64_t i = 0; i < k->queries->count && drawn < draw; i++)
+    if (query[i].random) query[i].split = TT_TEST, drawn++;
   tt_err e =
       tt_history_add_queries(k->h, k->queries->count, query, k->queries->x, k->query_labels->y);
   tt_free(query);

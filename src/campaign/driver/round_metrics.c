@@ -119,6 +119,43 @@ static tt_err set_change_local(tt_campaign *k, const tt_results *current, double
   return e;
 }
 
+/* The rmse of a column on the rows behind data.file, and its standard error, from the standard
+ * deviation of the squared errors. Returns the number of rows. */
+static int64_t drawn_error(const tt_results *k, int64_t first, int64_t column, double *rmse,
+                           double *se)
+{
+  double sum = 0.0, squares = 0.0;
+  int64_t n = 0;
+  for (int64_t i = 0; i < k->rows; i++) {
+    int64_t cell = i * k->columns + column;
+    double d = k->test.row[i] < first ? NAN : k->test.mean[cell] - k->test.y[cell];
+    if (isnan(d)) continue;
+    sum += d * d;
+    squares += d * d * d * d;
+    n++;
+  }
+  if (n < 2) return n;
+  double mean = sum / (double)n, variance = fmax(0.0, squares / (double)n - mean * mean);
+  *rmse = sqrt(mean);
+  *se = mean > 0.0 ? sqrt(variance / (double)(n - 1)) / (2.0 * *rmse) : 0.0;
+  return n;
+}
+
+/* Of the column whose error may be the largest. */
+static void set_drawn_error(const tt_campaign *k, const tt_results *current, tt_round *round)
+{
+  round->error = round->error_se = NAN;
+  for (int64_t c = 0; c < k->columns; c++) {
+    double rmse = NAN, se = NAN;
+    if (isnan(current->rmse[c])) continue; /* a quantile that is no estimate of the target */
+    int64_t n = drawn_error(current, k->data->rows, c, &rmse, &se);
+    if (isnan(rmse) || rmse + se <= round->error + round->error_se) continue;
+    round->error = rmse;
+    round->error_se = se;
+    round->error_rows = n;
+  }
+}
+
 static tt_err set_errors_local(tt_campaign *k, tt_round *round)
 {
   char path[TT_PATH_MAX];
@@ -131,6 +168,7 @@ static tt_err set_errors_local(tt_campaign *k, tt_round *round)
         DATA, "%s does not belong to model.h5 in its directory; remove the directory of the round",
         path);
   if (!e) e = set_change_local(k, current, &round->change);
+  if (!e) set_drawn_error(k, current, round);
   for (int64_t i = 0; !e && i < k->columns; i++) {
     round->rmse[i] = current->rmse[i];
     round->nll[i] = current->score[TT_METRIC_nll][i];
@@ -147,6 +185,9 @@ tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round)
   tt_bcast(k->c, round->rmse, bytes);
   tt_bcast(k->c, round->nll, bytes);
   tt_bcast(k->c, &round->change, sizeof round->change);
+  tt_bcast(k->c, &round->error, sizeof round->error);
+  tt_bcast(k->c, &round->error_se, sizeof round->error_se);
+  tt_bcast(k->c, &round->error_rows, sizeof round->error_rows);
   round->labels = tt_campaign_count_labels(k);
   for (int64_t i = 0; i < k->model.count; i++)
     for (int64_t m = 0; m < k->model.at[i]->members; m++)

@@ -216,13 +216,20 @@ static int64_t max_batch(const tt_campaign *k)
   return left > 0 ? left : 0;
 }
 
+int64_t tt_campaign_rows_to_draw(const tt_campaign *k)
+{
+  for (int64_t i = 0; i < k->h->queries; i++)
+    if (k->h->query[i].split == TT_TEST) return 0;
+  return k->cfg->stop_error > 0.0 ? k->cfg->stop_error_rows : 0;
+}
+
 /* Apply the trust window, check the stop rules, and only then select the queries. */
 static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 {
   tt_err e = tt_select_window_only(k->c, s, tt_current_round(k));
   if (e) return e;
   if (is_last(k, 1)) {
-    s->max_queries = 0;
+    s->max_queries = s->drawn = 0;
     return tt_agree(k->c, tt_queries_create(0, k->data->input.count, &k->queries));
   }
   e = tt_select_queries(k->c, s, tt_current_round(k), &k->queries);
@@ -244,6 +251,7 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
                       .used_rows = &k->used_rows,
                       .round = k->round_number,
                       .max_queries = max_batch(k),
+                      .drawn = tt_campaign_rows_to_draw(k),
                       .scaler = &k->model.at[0]->scaler,
                       .directory = k->directory,
                       .deadline = tt_time_limit_deadline_local(&k->time_limit)};

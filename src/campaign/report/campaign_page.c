@@ -46,6 +46,10 @@ static void put_good(FILE *f, const tt_campaign_record *s, int n)
                      last <= 1 ? "fell" : "rose", 100 * last);
   } else
     tt_sentences_add(&words, "Not known: the campaign has no test rows (data.split).");
+  const tt_round *r = &h->round[h->rounds - 1];
+  if (r->error_rows)
+    tt_sentences_add(&words, "The rmse of %" PRId64 " rows drawn at random is %.3g +- %.2g.",
+                     r->error_rows, r->error, r->error_se);
   for (int k = 1; isfinite(last) && k < n && k <= OTHERS; k++) compare(s, &s[k], &words);
   tt_page_verdict(f, "How good", figure, &words);
 }

@@ -156,6 +156,9 @@ static void print_rounds(const status_view *v)
                          r->pool, tt_percent(r->accurate, r->pool),
                          tt_percent(r->candidate, r->pool), tt_percent(r->failed, r->pool),
                          h->rounds);
+  if (r->error_rows)
+    printf("error       rmse %.4g +- %.2g on %" PRId64 " rows drawn at random (stop.error)\n",
+           r->error, r->error_se, r->error_rows);
   print_columns("test rmse", v, r->rmse);
   print_columns("test nll", v, r->nll);
   print_columns("spread", v, r->spread);

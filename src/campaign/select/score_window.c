@@ -34,7 +34,7 @@ static tt_err open_local(tt_selector *k)
   k->lists = lists;
   TT_TRY(tt_partition_even(rows, tt_comm_ranks(k->c), tt_comm_rank(k->c), &k->mine));
   k->mine.first += first;
-  k->capacity = s->max_queries < rows ? s->max_queries : rows;
+  k->capacity = s->max_queries + s->drawn < rows ? s->max_queries + s->drawn : rows;
   if (k->capacity < 0) k->capacity = 0;
   TT_TRY(TT_ALLOC(k->score, lists * (k->mine.count < PIECE_ROWS ? k->mine.count : PIECE_ROWS)));
   TT_TRY(TT_ALLOC(k->selected, k->capacity));

@@ -95,7 +95,9 @@ static tt_err select_batch(tt_selector *k, int64_t *random)
   int64_t *quota = NULL;
   const double *weight = k->lists > 1 && cfg->score_weights.count ? cfg->score_weights.value : NULL;
   tt_ranking random_ranking = {.key = random_key, .whole_pool = 1, .s = k->s};
-  int64_t random_count = (int64_t)floor(cfg->select_random_fraction * (double)k->capacity + 0.5);
+  int64_t batch = k->capacity - k->s->drawn;
+  int64_t random_count =
+      k->s->drawn + (int64_t)floor(cfg->select_random_fraction * (double)batch + 0.5);
   tt_err e = random_count > 0 ? select_top_k(k, &random_ranking, random_count) : TT_OK;
   *random = k->count;
   if (!e) e = tt_agree(k->c, TT_ALLOC(quota, k->lists));

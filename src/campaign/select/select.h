@@ -12,7 +12,8 @@ typedef struct tt_select_args {
   tt_pool *pool;
   const tt_used_rows *used_rows;
   int64_t round;
-  int64_t max_queries;     /* select.batch, or the labels that stop.labels still allows */
+  int64_t max_queries;     /* select.batch, or the labels that stop.labels still allows; and */
+  int64_t drawn;           /* rows that are drawn besides, for stop.error */
   const tt_scaler *scaler; /* of the model: distances are between normalized inputs */
   const double *labeled;   /* [labeled_count][D] labeled inputs, user's units: the first centers
                               of kcenter */
@@ -37,8 +38,8 @@ typedef struct tt_select_args {
  *               score * (1 - exp(-(d / select.length_scale)^2)), where d is the distance to the
  *               nearest query of the round so far; if a score is negative, the lowest one is
  *               subtracted from all scores first
- * Before that, round(select.random_fraction * max_queries) rows are drawn uniformly from the whole
- * pool, inside or outside the window. *out: the rows selected by score, in the order selected,
+ * Before that, drawn + round(select.random_fraction * max_queries) rows are drawn uniformly from the
+ * whole pool, inside or outside the window. *out: the rows selected by score, in the order selected,
  * then the random ones; no two of them have the same inputs. Fewer than max_queries if there are
  * not enough such candidates, none if no score is in the window. Two passes over the scores, plus
  * two for quantiles, two for stochastic, one for random. Owner of *out: the caller, on all ranks.

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Labels with error bars: the last round of a campaign trains as a job on a table of the same rows,
-whatever way the labels took."""
+whatever way the labels took. stop.error: rows drawn at random that no training sees."""
+import json
 import os
 import pathlib
 import sys
@@ -93,6 +94,35 @@ def as_a_table(data, directory):
           f"{directory}: the last round has not trained on these error bars")
 
 
+def honest_stop():
+    """Seven rows besides the batch of round 1, only for tests; their rmse is that of results.h5."""
+    run = ["campaign", "run", "campaign.yaml", "-q", "--set", "campaign.directory=honest", "--set",
+           "stop.rounds=4", "--set", "stop.error_rows=7", "--set", "label.max_failed=1", "--set"]
+    tutti(*run, "stop.error=1e-9")
+    with h5py.File("honest/campaign.h5") as f:
+        rounds, drawn, split, number = (f[name][:] for name in (
+            "query_round", "query_random", "query_split", "query_row"))
+        error, se, rows = f["error"][:], f["error_se"][:], f["error_rows"][:]
+    check((np.bincount(rounds)[1:] == [12, 5, 5, 5]).all(), f"queries {rounds}")
+    check((drawn == (split == 2)).all() and drawn.sum() == 7 and (rounds[drawn > 0] == 1).all(), f"{drawn} {split}")
+    with h5py.File("honest/round-0005/results.h5") as f:
+        picks = f["sample"][:] >= 50
+        off = (f["y_pred_mean"][:] - f["y_true"][:])[picks]
+    count = (~np.isnan(off)).sum(0)
+    rmse = np.sqrt(np.nanmean(off ** 2, 0))
+    its_se = np.nanstd(off ** 2, 0, ddof=1) / np.sqrt(count) / 2 / rmse
+    worst = (rmse + its_se).argmax()
+    check(np.isnan(error[0]) and rows[0] == 0 and rows[4] == count[worst], f"rows {rows}, {count}")
+    check(np.allclose([error[4], se[4]], [rmse[worst], its_se[worst]], rtol=1e-6), f"{error} {se} {rmse} {its_se}")
+    limit = float(error[1] + se[1]) * (1 + 1e-6)
+    tutti(*run, f"stop.error={limit!r}", "--set", "campaign.directory=again")
+    state = json.loads(tutti("status", "again", "--json").out)
+    check((state["rounds"], state["ended"]) == (2, "error"), f"{state}")
+    check("rows drawn at random (stop.error)" in tutti("status", "again").out, "status")
+    said = tutti(*run, "stop.error=0.1", "--set", "pool.file=''", "--set", "pool.command=[./oracle.py]", code=78).err
+    check("stop.error draws rows of pool.file" in said, said)
+
+
 def main():
     data = write_tables()
     pathlib.Path("campaign.yaml").write_text(CAMPAIGN)
@@ -111,6 +141,7 @@ def main():
                            ("campaign.warm_start=params", "cannot be used together")):
         said = tutti(*run, option, "--set", "label.sigma=auto", code=78).err
         check(reason in said, said)
+    honest_stop()
 
 
 test(main)

@@ -214,6 +214,7 @@ static const char *companion(const char *option)
                                         {"stop.accurate_fraction", "select.lower=0.1"},
                                         {"stop.accurate_rounds", "select.lower=0.1"},
                                         {"stop.plateau_delta", "stop.plateau_rounds=3"},
+                                        {"stop.error_rows", "stop.error=0.1"},
                                         {"stop.change_rounds", "stop.change=0.1"},
                                         {"run.stages", "train.parts=4"}};
   if (strcmp(option, "train.nesterov") == 0) return "train.momentum=0.5";

@@ -152,6 +152,14 @@ static void set_change(tt_history *h, tt_config *l, int enabled)
   l->stop_change = 0.05;
 }
 
+static void set_error(tt_history *h, tt_config *l, int enabled)
+{
+  h->round[3].error_rows = 20;
+  h->round[3].error = 0.5;
+  h->round[3].error_se = enabled ? 0.1 : 0.2;
+  l->stop_error = 0.65;
+}
+
 typedef void (*setter)(tt_history *h, tt_config *l, int enabled);
 static const setter set[] = {
 #define X(name, option, meaning) set_##name,
