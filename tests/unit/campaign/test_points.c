@@ -33,9 +33,13 @@ static tt_points *with_point(void)
 static tt_err change(tt_points *p, int state, int again)
 {
   const int64_t point = 0;
-  const double y = 0.1;
-  const tt_point_change c = {.count = 1, .point = &point, .to = (tt_point_state)state,
-                             .y = &y,    .again = again,  .why = "a reason"};
+  const double y = 1.0 / 3.0;
+  const tt_point_change c = {.count = 1,
+                             .point = &point,
+                             .to = (tt_point_state)state,
+                             .y = &y,
+                             .again = again,
+                             .why = "a reason"};
   return tt_points_change_local(p, &c);
 }
 
@@ -71,7 +75,8 @@ TT_TEST (only_changes_of_the_table_are_made) {
       p = opened(TT_LINE_LOG_read);
       TT_CHECK(tt_points_at(p, 0)->state, ==, allowed ? next : from);
       TT_CHECK(tt_points_x(p, 0)[0], ==, 1.0 / 3.0);
-      if (tt_points_at(p, 0)->state == TT_POINT_labeled) TT_CHECK(tt_points_y(p, 0)[0], ==, 0.1);
+      if (tt_points_at(p, 0)->state == TT_POINT_labeled)
+        TT_CHECK(tt_points_y(p, 0)[0], ==, 1.0 / 3.0);
       tt_points_close_local(&p);
     }
 }
