@@ -90,10 +90,6 @@ tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const in
  * the reason `why` rows have no labels ("" = not written). Errors: CANTCREAT, IO, MEM. */
 tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int64_t *id,
                                       const double *y, const tt_columns *target, const char *why);
-/* The same with inputs x [count][D]; also a file of tt_oracle_input_read_local. */
-tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
-                                     const double *x, const tt_columns *input, const double *y,
-                                     const tt_columns *target);
 /* Read a file of tt_accepted_labels_write_local, without io/hdf5/guarded_check.h.
  *   why  [capacity] or NULL */
 tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,

@@ -58,17 +58,6 @@ tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int
   return tt_h5_commit(&s.file);
 }
 
-tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
-                                     const double *x, const tt_columns *input, const double *y,
-                                     const tt_columns *target)
-{
-  tt_schema s = {0};
-  TT_TRY(create_oracle_file(&s, file, count, id, &inputs, input, x, 8 * count * target->count));
-  tt_schema_create_dimension(&s, "target", target->count);
-  tt_schema_write_from_root(&s, &labels, y);
-  return tt_h5_commit(&s.file);
-}
-
 /* CSV */
 
 typedef struct csv_rows {

@@ -192,7 +192,6 @@ void tt_points_lock(tt_points *p) { pthread_mutex_lock(&p->lock); }
 void tt_points_unlock(tt_points *p) { pthread_mutex_unlock(&p->lock); }
 int64_t tt_points_count(const tt_points *p) { return p->count; }
 const tt_columns *tt_points_input(const tt_points *p) { return &p->input; }
-const tt_columns *tt_points_target(const tt_points *p) { return &p->target; }
 const tt_point *tt_points_at(const tt_points *p, int64_t i) { return &p->point[i]; }
 const double *tt_points_x(const tt_points *p, int64_t i) { return p->x + i * p->input.count; }
 const double *tt_points_y(const tt_points *p, int64_t i) { return p->y + i * p->target.count; }

@@ -91,7 +91,6 @@ void tt_points_unlock(tt_points *p);
 
 int64_t tt_points_count(const tt_points *p);
 const tt_columns *tt_points_input(const tt_points *p);
-const tt_columns *tt_points_target(const tt_points *p);
 /* Valid until the lock is given back: point i, its inputs [D], its labels [T] (NaN where it has
  * none), its texts [D] (NULL where an input is a number) or NULL. */
 const tt_point *tt_points_at(const tt_points *p, int64_t i);

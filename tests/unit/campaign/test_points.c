@@ -1,0 +1,128 @@
+/* test_points.c — the record of the points: every change of the table and no other, also after it is
+ * read again; what a kill leaves; files that do not fit. */
+#include "tests/support/check.h"
+#include "tests/support/scratch.h"
+
+#include "src/campaign/points/points.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static tt_points *opened(tt_line_log_use use)
+{
+  char *in[] = {"a", "b"}, *out[] = {"y"}, *none[] = {"", ""};
+  const tt_columns input = {2, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
+  tt_points *p = NULL;
+  TT_CHECK_OK(tt_points_open_local(".", use, &input, &target, "test", &p));
+  return p;
+}
+
+/* An empty record with one point. */
+static tt_points *with_point(void)
+{
+  const double x[] = {1.0 / 3.0, -0.0};
+  int64_t number = -1;
+  const tt_new_points n = {.count = 1, .x = x, .round = 1};
+  unlink("events.jsonl");
+  tt_points *p = opened(TT_LINE_LOG_replace);
+  TT_CHECK_OK(tt_points_add_unknown_local(p, &n, &number));
+  TT_CHECK(number, ==, 0);
+  return p;
+}
+
+static tt_err change(tt_points *p, int state, int again)
+{
+  const int64_t point = 0;
+  const double y = 1.0 / 3.0;
+  const tt_point_change c = {.count = 1,
+                             .point = &point,
+                             .to = (tt_point_state)state,
+                             .y = &y,
+                             .again = again,
+                             .why = "a reason"};
+  return tt_points_change_local(p, &c);
+}
+
+/* How a point gets into each state. */
+static const int way[TT_POINT_STATE_COUNT][3] = {
+    [TT_POINT_queued] = {TT_POINT_queued},
+    [TT_POINT_asked] = {TT_POINT_queued, TT_POINT_asked},
+    [TT_POINT_labeled] = {TT_POINT_labeled},
+    [TT_POINT_impossible] = {TT_POINT_impossible},
+    [TT_POINT_crashed] = {TT_POINT_queued, TT_POINT_crashed},
+    [TT_POINT_expired] = {TT_POINT_queued, TT_POINT_asked, TT_POINT_expired},
+    [TT_POINT_withdrawn] = {TT_POINT_queued, TT_POINT_withdrawn}};
+
+static int is_in_table(int from, int next, int again)
+{
+#define X(from_, next_, again_)                                                                    \
+  if (from == TT_POINT_##from_ && next == TT_POINT_##next_) return again || !again_;
+  TT_POINT_CHANGES(X)
+#undef X
+  return 0;
+}
+
+TT_TEST (only_changes_of_the_table_are_made) {
+  for (int from = 0; from < TT_POINT_STATE_COUNT; from++)
+    for (int next = 0; next < TT_POINT_STATE_COUNT; next++) {
+      tt_points *p = with_point();
+      for (int i = 0; i < 3 && way[from][i]; i++) TT_CHECK_OK(change(p, way[from][i], 0));
+      TT_CHECK(tt_points_at(p, 0)->state, ==, from);
+      int allowed = is_in_table(from, next, 0);
+      TT_CHECK((int)change(p, next, 0), ==, (int)(allowed ? TT_OK : TT_E_DATA));
+      if (!allowed) TT_CHECK_HAS(tt_err_last(), "events.jsonl:");
+      tt_points_close_local(&p);
+      p = opened(TT_LINE_LOG_read);
+      TT_CHECK(tt_points_at(p, 0)->state, ==, allowed ? next : from);
+      TT_CHECK(tt_points_x(p, 0)[0], ==, 1.0 / 3.0);
+      if (tt_points_at(p, 0)->state == TT_POINT_labeled)
+        TT_CHECK(tt_points_y(p, 0)[0], ==, 1.0 / 3.0);
+      tt_points_close_local(&p);
+    }
+}
+
+/* Killed between points.h5 and its event: the point does not count, its number is given again. */
+TT_TEST (inputs_without_an_event_do_not_count) {
+  const double x[] = {7, 8};
+  int64_t number = -1;
+  const tt_new_points n = {.count = 1, .x = x};
+  tt_points *p = with_point();
+  TT_CHECK_OK(tt_points_add_unknown_local(p, &n, &number));
+  TT_CHECK(number, ==, 1);
+  tt_points_close_local(&p);
+  FILE *f = fopen("events.jsonl", "r+");
+  TT_CHECK(fseek(f, 0, SEEK_END), ==, 0);
+  TT_CHECK(ftruncate(fileno(f), ftell(f) - 5), ==, 0);
+  fclose(f);
+  p = opened(TT_LINE_LOG_replace);
+  TT_CHECK(tt_points_count(p), ==, 1);
+  number = -1;
+  TT_CHECK_OK(tt_points_add_unknown_local(p, &n, &number));
+  TT_CHECK(number, ==, 1);
+  TT_CHECK_OK(tt_points_find_local(p, 1, NULL, x, NULL, &number));
+  TT_CHECK(number, ==, 1);
+  tt_points_close_local(&p);
+}
+
+TT_TEST (a_line_that_cannot_be_is_named) {
+  static const char *const line[][2] = {
+      {"{\"point\": [5], \"state\": \"queued\"}", "there is no point 5"},
+      {"{\"point\": [0], \"state\": \"asked\"}", "point 0 is proposed (./events.jsonl:2)"},
+      {"{\"point\": [0], \"state\": \"eaten\"}", "no valid state"},
+      {"{\"point\": [0], \"state\": \"labeled\", \"y\": [[1, 2]]}", "no valid state or values"},
+      {"{\"point\": [1], \"state\": \"proposed\"}", "points.h5 has no point 1"},
+      {"broken", "no event"}};
+  for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+    tt_points *p = with_point();
+    tt_points_close_local(&p);
+    FILE *f = fopen("events.jsonl", "a");
+    fprintf(f, "%s\n", line[i][0]);
+    fclose(f);
+    TT_CHECK((int)tt_points_open_local(".", TT_LINE_LOG_read, NULL, NULL, "test", &p), ==,
+             (int)TT_E_DATA);
+    TT_CHECK_HAS(tt_err_last(), "events.jsonl:3");
+    TT_CHECK_HAS(tt_err_last(), line[i][1]);
+  }
+}
+
+TT_SUITE(enter_folder, NULL)
