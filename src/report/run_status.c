@@ -3,12 +3,14 @@
 
 #include "core/base/directory.h"
 #include "core/base/text.h"
+#include "io/results/group_scores.h"
 #include "src/host/status_file.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -142,6 +144,18 @@ static void print_summary(const run_summary *o)
   tt_status_line_print("results", "%s", o->results ? "model.h5, results.h5" : "none yet");
 }
 
+/* The scores of the groups of `by`, if there are any. */
+static tt_err print_groups(const char *directory)
+{
+  char path[TT_PATH_MAX], *text = NULL;
+  snprintf(path, sizeof path, "%s/results.h5", directory);
+  if (!tt_group_scores_exist(path)) return TT_OK;
+  tt_err e = tt_group_scores_text(path, &text);
+  if (!e) fputs(text, stdout);
+  free(text);
+  return e;
+}
+
 static tt_err print_json(const run_summary *o)
 {
   json_t *object = json_object();
@@ -160,7 +174,7 @@ tt_err tt_run_status_print_local(const char *directory, int json)
   TT_TRY(read_run(directory, &o));
   if (json) return print_json(&o);
   print_summary(&o);
-  return TT_OK;
+  return o.results ? print_groups(directory) : TT_OK;
 }
 
 tt_err tt_run_is_running_local(const char *directory, int *running)

@@ -6,6 +6,7 @@
 #include "core/groups/by_groups.h"
 #include "io/files/memory.h"
 #include "io/model/model_file.h"
+#include "io/results/group_scores.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
 #include "src/host/watchdog.h"
@@ -18,6 +19,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Outputs of one trained ensemble: of some ensembles of one cohort, or of one ensemble of several
@@ -398,6 +400,13 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
   return e;
 }
 
+static void print_groups_local(const char *results)
+{
+  char *text = NULL;
+  if (!tt_group_scores_text(results, &text)) fputs(text, stdout);
+  free(text);
+}
+
 static void print_local(const output_writer *k, int tested)
 {
   for (int64_t i = 0; tested && i < k->all.count; i++)
@@ -428,6 +437,8 @@ static tt_err write_results(output_writer *k)
     e = tt_results_write(k->c, path, k->result, &k->all, scores, oob, tested ? tests : NULL,
                          k->trials, k->from);
   if (!e && !k->no_scores && !k->groups) print_local(k, tested);
+  if (!e && !k->no_scores && k->groups && tt_comm_is_root(k->c) && !tt_memory_is_path(path))
+    print_groups_local(path);
   tt_scores_destroy(&scores);
   tt_scores_destroy(&oob);
   tt_test_predictions_free(&table);

@@ -6,10 +6,12 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/row_split.h"
+#include "io/results/group_scores.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ static tt_err read_results(tt_run_page *p)
                    "%s: there is no run in this directory (no results.h5 and no status.json); give "
                    "run.directory of the job, or campaign.directory",
                    p->directory);
+  if (tt_group_scores_exist(path) && p->status) return tt_group_scores_text(path, &p->groups);
   return tt_results_read_local(path, &p->k);
 }
 
@@ -115,6 +118,14 @@ static tt_err put_page(FILE *f, void *page)
   tt_run_page *p = page;
   p->f = f;
   put_unfinished(p);
+  if (p->groups) {
+    tt_page_begin_section(f, "Groups",
+                          "How the scores of the ensembles of all groups are distributed.");
+    fputs("<pre>", f);
+    tt_page_put_verbatim(f, p->groups);
+    fputs("</pre>\n", f);
+    tt_page_end_section(f);
+  }
   if (!p->k) {
     TT_TRY(tt_run_page_put_state(p));
     put_origin(p);
@@ -195,6 +206,7 @@ tt_err tt_run_page_write_local(const char *directory, const char *file, int forc
   if (!e && json) e = print_json(&p, file);
   if (!e && !json) printf("report:  %s\n", file);
   tt_free(p.t);
+  free(p.groups);
   tt_results_destroy(&p.k);
   return e;
 }

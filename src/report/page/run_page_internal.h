@@ -22,9 +22,10 @@ typedef struct tt_run_page {
   const char *directory;
   tt_results *k;               /* NULL = the run has no results.h5 yet */
   const tt_run_status *status; /* NULL = no status.json */
-  int64_t targets;             /* in all */
-  int64_t shown;               /* with charts: the first ones */
-  tt_target *t;                /* [targets] */
+  char *groups;    /* tt_group_scores_text of a run with `by`, without k and d; or NULL */
+  int64_t targets; /* in all */
+  int64_t shown;   /* with charts: the first ones */
+  tt_target *t;    /* [targets] */
 } tt_run_page;
 
 /* What the test rows say about one target, in numbers and words. NaN = not known. */
