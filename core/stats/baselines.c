@@ -198,9 +198,9 @@ static tt_err predict_ridge(const tt_baseline_rows *r, double *prediction, int *
 enum { MOST_ROWS = 2000, ROWS_OF_FIT = 300, MOST_LENGTHS = 32 };
 typedef struct gaussian_process {
   int64_t n, inputs;
-  const double *y;         /* [n] without their mean */
-  double *x, *z, *u, *a;   /* [n][D], the same divided by the lengths, [n][n], [n] */
-  double *length, noise;   /* [D]; noise variance / variance of the function */
+  const double *y;       /* [n] without their mean */
+  double *x, *z, *u, *a; /* [n][D], the same divided by the lengths, [n][n], [n] */
+  double *length, noise; /* [D]; noise variance / variance of the function */
 } gaussian_process;
 
 static double kernel(const gaussian_process *g, const double *a, const double *b)
@@ -264,8 +264,7 @@ static void predict_with(const gaussian_process *g, const tt_baseline_rows *r, d
                          double *scaled, double *prediction)
 {
   for (int64_t i = 0; i < r->test; i++) {
-    for (int64_t k = 0; k < g->inputs; k++)
-      scaled[k] = r->x_test[i * g->inputs + k] / g->length[k];
+    for (int64_t k = 0; k < g->inputs; k++) scaled[k] = r->x_test[i * g->inputs + k] / g->length[k];
     prediction[i] = mean;
     for (int64_t j = 0; j < g->n; j++)
       prediction[i] += g->a[j] * kernel(g, scaled, g->z + j * g->inputs);
@@ -310,10 +309,10 @@ tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, d
                            int *possible)
 {
   double n = (double)rows->train, d = (double)rows->inputs, pairs = n * d * (double)rows->test;
-  const double products[TT_BASELINE_COUNT] = {
-      [TT_BASELINE_ridge] = 8.0 * n * d * d,
-      [TT_BASELINE_neighbor] = pairs,
-      [TT_BASELINE_gaussian_process] = n > MOST_ROWS ? INFINITY : pairs};
+  const double products[TT_BASELINE_COUNT] = {[TT_BASELINE_ridge] = 8.0 * n * d * d,
+                                              [TT_BASELINE_neighbor] = pairs,
+                                              [TT_BASELINE_gaussian_process] =
+                                                  n > MOST_ROWS ? INFINITY : pairs};
   *possible = n >= 2.0 && products[baseline] <= MOST_PRODUCTS;
   if (!*possible) return TT_OK;
   switch (baseline) {
