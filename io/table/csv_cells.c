@@ -96,7 +96,8 @@ static tt_err not_a_number(const tt_csv_table *c, int64_t line, int64_t column, 
   return tt_csv_bad_cell(c, line, column, text, &p);
 }
 
-static tt_err parse_level(const tt_csv_table *c, int64_t line, int64_t column, char *text, double *out)
+static tt_err parse_level(const tt_csv_table *c, int64_t line, int64_t column, char *text,
+                          double *out)
 {
   tt_levels *l = c->table->levels[column];
   int64_t number;
@@ -104,17 +105,19 @@ static tt_err parse_level(const tt_csv_table *c, int64_t line, int64_t column, c
   if (is_missing(c, text)) return TT_OK;
   if (!tt_text_is_utf8(text))
     return tt_csv_bad_cell(c, line, column, text,
-                    &(tt_problem){.what = "is not UTF-8", .cure = TT_TO_UTF8});
+                           &(tt_problem){.what = "is not UTF-8", .cure = TT_TO_UTF8});
   TT_TRY(tt_levels_find(l, text, &number));
   *out = (double)number;
   if (number >= 0 || l->zeros) return TT_OK;
   tt_err e = tt_levels_unknown_error(l, "", text);
   if (!c->problems) return e;
-  return tt_csv_bad_cell(c, line, column, NULL, &(tt_problem){.what = tt_err_last() + 2, .cure = ""});
+  return tt_csv_bad_cell(c, line, column, NULL,
+                         &(tt_problem){.what = tt_err_last() + 2, .cure = ""});
 }
 
 /* A cell that is no plain number: quoted, missing, a truth value, a key, or wrong. */
-static tt_err parse_text(const tt_csv_table *c, int64_t line, int64_t column, char *text, double *out)
+static tt_err parse_text(const tt_csv_table *c, int64_t line, int64_t column, char *text,
+                         double *out)
 {
   if (c->kind[column] == TT_CELL_KEY) {
     uint64_t hash = XXH3_64bits(text, strlen(text));
@@ -129,7 +132,7 @@ static tt_err parse_text(const tt_csv_table *c, int64_t line, int64_t column, ch
   if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
   if (after && !*after && !is_na)
     return tt_csv_bad_cell(c, line, column, text,
-                    &(tt_problem){.what = "is too large", .cure = "use other units"});
+                           &(tt_problem){.what = "is too large", .cure = "use other units"});
   if (is_na) return missing_cell(c, line, column, text);
   if (tt_truth_parse(text, out)) return TT_OK;
   return not_a_number(c, line, column, text);
@@ -161,10 +164,11 @@ static tt_err parse_date_cell(const tt_csv_table *c, int64_t line, int64_t k, ch
   char *text = tt_csv_cell_text(&c->lines, p, end);
   int missing = is_missing(c, text);
   if (!missing && !tt_date_parse(text, date))
-    return tt_csv_bad_cell(c, line, k, text,
-                    &(tt_problem){.what = "is not a date",
-                                  .cure = "write 2024-03-01 or 2024-03-01 12:30, and nothing else, "
-                                          "in a column of data.dates"});
+    return tt_csv_bad_cell(
+        c, line, k, text,
+        &(tt_problem){.what = "is not a date",
+                      .cure = "write 2024-03-01 or 2024-03-01 12:30, and nothing else, "
+                              "in a column of data.dates"});
   for (int i = 0; i < 3; i++)
     if (slot[i] >= 0) value[slot[i]] = date[i];
   if (slot[0] < 0 || (is_number && !missing)) return TT_OK;
