@@ -228,13 +228,13 @@ static double fit_process(const gaussian_process *g, int half)
   return log(scale) + determinant / (double)g->n;
 }
 
-static int try_value(gaussian_process *g, double *at, double value, double *least)
+static int try_value(gaussian_process *g, double *changed, double value, double *least)
 {
-  double before = *at;
-  *at = value;
+  double before = *changed;
+  *changed = value;
   double now = fit_process(g, 1);
   if (now < *least) return *least = now, 1;
-  *at = before;
+  *changed = before;
   return 0;
 }
 
@@ -254,8 +254,8 @@ static void search_lengths(gaussian_process *g)
   g->noise = noise;
   for (double step = 9.0; step > 1.2 && g->inputs <= MOST_LENGTHS; step = sqrt(step)) {
     for (int64_t k = 0; k <= g->inputs; k++) {
-      double *at = k < g->inputs ? &g->length[k] : &g->noise;
-      if (!try_value(g, at, *at * step, &least)) try_value(g, at, *at / step, &least);
+      double *value = k < g->inputs ? &g->length[k] : &g->noise;
+      if (!try_value(g, value, *value * step, &least)) try_value(g, value, *value / step, &least);
     }
   }
 }
@@ -277,9 +277,9 @@ static void take_rows(const tt_baseline_rows *r, int64_t count, double mean, gau
 {
   g->n = count;
   for (int64_t i = 0; i < count; i++) {
-    int64_t from = i * r->train / count;
-    memcpy(g->x + i * r->inputs, r->x + from * r->inputs, (size_t)r->inputs * sizeof *g->x);
-    y[i] = r->y[from] - mean;
+    int64_t row = i * r->train / count;
+    memcpy(g->x + i * r->inputs, r->x + row * r->inputs, (size_t)r->inputs * sizeof *g->x);
+    y[i] = r->y[row] - mean;
   }
 }
 

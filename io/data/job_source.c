@@ -23,6 +23,8 @@ tt_table_format tt_data_format(const tt_config *cfg)
                            .decimal = decimal_of[cfg->data_decimal],
                            .nas = cfg->data_na.count,
                            .na = (const char *const *)cfg->data_na.value,
+                           .dates = cfg->data_dates.count,
+                           .date = (const char *const *)cfg->data_dates.value,
                            .classes = cfg->data_classes};
 }
 

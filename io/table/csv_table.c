@@ -3,8 +3,7 @@
  * Opening the file counts its rows and marks where every 1024th row begins, so that any rows can be
  * read later; a process with the marks of another one counts nothing. Rows are parsed in blocks,
  * all columns in use at once. */
-#include "io/table/csv_lines.h"
-#include "io/table/problems.h"
+#include "io/table/csv_internal.h"
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -13,30 +12,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
-enum {
-  MAX_COLUMNS = 1 << 20,
-  BLOCK_VALUES = 1 << 16,
-  BLOCK_ROWS = 4096,
-  NAME_SHOWN = 100 /* bytes of the name of a column in a hint */
-};
-
-typedef struct csv_table {
-  tt_table *table;
-  tt_csv_lines lines;
-  char decimal;
-  char **na; /* [nas] owned */
-  int64_t nas;
-  int64_t mark_capacity; /* allocated elements of table->marks.mark */
-  int64_t next;          /* row that `lines` reads next */
-  tt_cell_kind *kind;    /* [columns] */
-  int64_t *slot;         /* [columns] place of a column in a row of the block, -1 = not in use */
-  int64_t slots, last;   /* columns in use; last of them in the file */
-  double *block;         /* [block_rows][slots] */
-  int64_t block_first, block_rows;
-  tt_problems *problems; /* not NULL while they are listed */
-} csv_table;
+enum { MAX_COLUMNS = 1 << 20, BLOCK_VALUES = 1 << 16, BLOCK_ROWS = 4096 };
 
 /* Header */
 
@@ -69,14 +46,37 @@ static int is_number(const char *text)
   return after && !*after;
 }
 
-static tt_err read_names(csv_table *c, char *p, char *end, int64_t line)
+static int is_date_column(const tt_table_format *f, const char *name)
+{
+  for (int64_t i = 0; i < f->dates; i++)
+    if (!strcmp(f->date[i], name)) return 1;
+  return 0;
+}
+
+/* Two more columns for each column of dates: sine and cosine of the time of the year. */
+static tt_err add_seasons(tt_csv_table *c, const tt_table_format *format)
+{
+  static const char *const part[] = {"sin", "cos"};
+  tt_table *t = c->table;
+  c->cells = t->columns;
+  TT_TRY(TT_ALLOC(c->season, c->cells));
+  for (int64_t k = 0; k < c->cells; k++) {
+    if (!is_date_column(format, t->name[k])) continue;
+    c->season[k] = t->columns;
+    for (int i = 0; i < 2; i++)
+      TT_TRY(tt_text_format(&t->name[t->columns++], "%s.%s", t->name[k], part[i]));
+  }
+  return TT_OK;
+}
+
+static tt_err read_names(tt_csv_table *c, char *p, char *end, int64_t line)
 {
   tt_table *t = c->table;
   int64_t n = count_cells(&c->lines, p, end), numbers = 0;
   if (n > MAX_COLUMNS)
     return TT_FAIL(DATA, "%s:%" PRId64 ": %" PRId64 " columns; at most %d are possible", t->file,
                    line, n, MAX_COLUMNS);
-  TT_TRY(TT_ALLOC(t->name, n));
+  TT_TRY(TT_ALLOC(t->name, 3 * n)); /* the most that add_seasons makes of them */
   t->columns = n;
   for (int64_t k = 0; k < n; k++) {
     char *after = tt_csv_cell_end(&c->lines, p, end);
@@ -92,9 +92,9 @@ static tt_err read_names(csv_table *c, char *p, char *end, int64_t line)
                  t->file, line);
 }
 
-static tt_err read_header(csv_table *c, char delimiter)
+static tt_err read_header(tt_csv_table *c, const tt_table_format *format)
 {
-  char *p, *end;
+  char *p, *end, delimiter = format->delimiter;
   int64_t line;
   TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
   if (!p)
@@ -112,12 +112,13 @@ static tt_err read_header(csv_table *c, char delimiter)
                    "%s:%" PRId64 ": '%c' separates the columns and cannot be the decimal mark too; "
                    "set data.decimal or data.delimiter",
                    c->table->file, line, c->decimal);
-  return read_names(c, p, end, line);
+  TT_TRY(read_names(c, p, end, line));
+  return add_seasons(c, format);
 }
 
 /* Rows */
 
-static tt_err add_mark(csv_table *c, tt_row_mark mark)
+static tt_err add_mark(tt_csv_table *c, tt_row_mark mark)
 {
   tt_row_marks *m = &c->table->marks;
   if (m->count == c->mark_capacity) {
@@ -134,7 +135,7 @@ static tt_err add_mark(csv_table *c, tt_row_mark mark)
 }
 
 /* Count the rows. */
-static tt_err scan(csv_table *c)
+static tt_err scan(tt_csv_table *c)
 {
   tt_row_marks *m = &c->table->marks;
   TT_TRY(tt_bytes_stored_local(c->lines.bytes, &m->file_bytes));
@@ -163,7 +164,7 @@ tt_err tt_row_marks_copy(const tt_row_marks *src, tt_row_marks *dst)
 }
 
 /* The rows that another process has counted. */
-static tt_err take_marks(csv_table *c, const tt_row_marks *known)
+static tt_err take_marks(tt_csv_table *c, const tt_row_marks *known)
 {
   int64_t bytes = 0;
   TT_TRY(tt_bytes_stored_local(c->lines.bytes, &bytes));
@@ -177,7 +178,7 @@ static tt_err take_marks(csv_table *c, const tt_row_marks *known)
 }
 
 /* The next record is row `row`. */
-static tt_err go_to_row(csv_table *c, int64_t row)
+static tt_err go_to_row(tt_csv_table *c, int64_t row)
 {
   const tt_row_mark *mark = &c->table->marks.mark[row / TT_MARK_ROWS];
   if (row < c->next || row / TT_MARK_ROWS * TT_MARK_ROWS > c->next) {
@@ -193,152 +194,18 @@ static tt_err go_to_row(csv_table *c, int64_t row)
   return TT_OK;
 }
 
-/* Cells */
-
-static int is_missing(const csv_table *c, const char *text)
-{
-  if (tt_levels_text_is_missing(text)) return 1;
-  for (int64_t i = 0; i < c->nas; i++)
-    if (!strcmp(text, c->na[i])) return 1;
-  return 0;
-}
-
-/* While the problems of the file are listed, a bad cell is added to them; else it ends the reading.
- */
-static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, const char *text,
-                       const tt_problem *how)
-{
-  char place[512];
-  tt_problem p = *how;
-  if (!c->problems) return TT_FAIL(DATA, "%s:%" PRId64 ": a bad cell", c->table->file, line);
-  p.place = place;
-  p.number = line;
-  p.column = column < 0 ? NULL : c->table->name[column];
-  snprintf(place, sizeof place, p.column ? "%s:%" PRId64 ": column '%s'" : "%s:%" PRId64,
-           c->table->file, line, p.column);
-  p.text = text;
-  tt_problems_add(c->problems, &p);
-  return TT_OK;
-}
-
-static tt_err missing_cell(const csv_table *c, int64_t line, int64_t column, const char *text)
-{
-  char cure[NAME_SHOWN + 160];
-  snprintf(cure, sizeof cure,
-           "every input must be given: correct the cell or remove the row; or train with "
-           "data.missing: {'%.*s': mean}",
-           NAME_SHOWN, c->table->name[column]);
-  return bad_cell(
-      c, line, column, text,
-      &(tt_problem){
-          .what = "is a missing value", .cure = cure, .option = "missing", .value = "mean"});
-}
-
-static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, const char *text)
-{
-  const char *name = c->table->name[column];
-  char cure[3 * NAME_SHOWN + 320];
-  tt_problem p = {.what = "is not a number", .cure = cure};
-  int is_input = c->kind[column] == TT_CELL_NUMBER;
-  if (c->kind[column] == TT_CELL_RESULT) {
-    p.cure = "write numbers with a decimal point, and nothing where there is no value";
-  } else if (c->decimal == '.' && strchr(text, ',') &&
-             strspn(text, "+-0123456789,eE") == strlen(text)) {
-    p.cure = "write numbers with a decimal point and without commas; or, if commas are decimal "
-             "marks, set data.decimal: comma";
-    p.option = "decimal";
-    p.value = "comma";
-  } else if (tt_text_is_date(text)) {
-    snprintf(cure, sizeof cure,
-             "write a date or a time as a number: days or seconds since a first one, sine and "
-             "cosine of the day of the year; or leave the column out: data.inputs: ['*', '!%.*s']",
-             NAME_SHOWN, name);
-    p.option = is_input ? "inputs" : NULL;
-    p.value = name;
-  } else {
-    int used = is_input ? snprintf(cure, sizeof cure,
-                                   "correct the cell; or leave the column out: data.inputs: ['*', "
-                                   "'!%.*s']; or, if its values",
-                                   NAME_SHOWN, name)
-                        : snprintf(cure, sizeof cure,
-                                   "leave the cell empty where there is no value, or add its text "
-                                   "to data.na; or, if it is the class of a target: data.classes: "
-                                   "{%.*s: [...]} (tutti init writes it); or, if the values of an "
-                                   "input",
-                                   NAME_SHOWN, name);
-    snprintf(cure + used, sizeof cure - (size_t)used, " are levels: data.categories: {%.*s: error}",
-             NAME_SHOWN, name);
-    p.option = is_input ? "categories" : NULL;
-    p.value = "zeros";
-  }
-  return bad_cell(c, line, column, text, &p);
-}
-
-static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char *text, double *out)
-{
-  tt_levels *l = c->table->levels[column];
-  int64_t number;
-  *out = NAN;
-  if (is_missing(c, text)) return TT_OK;
-  if (!tt_text_is_utf8(text))
-    return bad_cell(c, line, column, text,
-                    &(tt_problem){.what = "is not UTF-8", .cure = TT_TO_UTF8});
-  TT_TRY(tt_levels_find(l, text, &number));
-  *out = (double)number;
-  if (number >= 0 || l->zeros) return TT_OK;
-  tt_err e = tt_levels_unknown_error(l, "", text);
-  if (!c->problems) return e;
-  return bad_cell(c, line, column, NULL, &(tt_problem){.what = tt_err_last() + 2, .cure = ""});
-}
-
-/* A cell that is no plain number: quoted, missing, a truth value, a key, or wrong. */
-static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char *text, double *out)
-{
-  if (c->kind[column] == TT_CELL_KEY) {
-    uint64_t hash = XXH3_64bits(text, strlen(text));
-    memcpy(out, &hash, sizeof *out);
-    return TT_OK;
-  }
-  if (c->kind[column] == TT_CELL_LEVEL) return parse_level(c, line, column, text, out);
-  const char *after = tt_number_parse(text, c->decimal, out);
-  int is_na = is_missing(c, text), is_result = c->kind[column] == TT_CELL_RESULT;
-  if (is_na && (is_result || c->kind[column] == TT_CELL_LABEL)) return *out = NAN, TT_OK;
-  if (is_result && ((after && !*after) || tt_infinity_parse(text, out))) return TT_OK;
-  if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
-  if (after && !*after && !is_na)
-    return bad_cell(c, line, column, text,
-                    &(tt_problem){.what = "is too large", .cure = "use other units"});
-  if (is_na) return missing_cell(c, line, column, text);
-  if (tt_truth_parse(text, out)) return TT_OK;
-  return not_a_number(c, line, column, text);
-}
-
-/* The cell [p, end) of a column in use. */
-static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char *p, char *end,
-                         double *out)
-{
-  if (c->kind[column] == TT_CELL_SEEN) {
-    char *text = tt_csv_cell_text(&c->lines, p, end);
-    return c->table->see(c->table, line, column, is_missing(c, text), text);
-  }
-  int is_text = c->kind[column] == TT_CELL_KEY || c->kind[column] == TT_CELL_LEVEL;
-  const char *after = c->nas || is_text ? NULL : tt_number_parse(p + (*p == ' '), c->decimal, out);
-  if (after == end && isfinite(*out)) return TT_OK;
-  return parse_text(c, line, column, tt_csv_cell_text(&c->lines, p, end), out);
-}
-
-static tt_err cells_error(const csv_table *c, int64_t line, int64_t cells)
+static tt_err cells_error(const tt_csv_table *c, int64_t line, int64_t cells)
 {
   char what[64], cure[64];
   if (c->table->see) return TT_OK; /* told when values are read */
   snprintf(what, sizeof what, "number of cells: %" PRId64, cells);
-  snprintf(cure, sizeof cure, "number of columns in the header: %" PRId64, c->table->columns);
-  return bad_cell(c, line, -1, NULL, &(tt_problem){.what = what, .cure = cure});
+  snprintf(cure, sizeof cure, "number of columns in the header: %" PRId64, c->cells);
+  return tt_csv_bad_cell(c, line, -1, NULL, &(tt_problem){.what = what, .cure = cure});
 }
 
-static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, double *value)
+static tt_err parse_row(const tt_csv_table *c, int64_t line, char *p, char *end, double *value)
 {
-  int64_t columns = c->table->columns, k = 0;
+  int64_t columns = c->cells, k = 0;
   int64_t cells = c->problems ? count_cells(&c->lines, p, end) : columns; /* before any cell */
   if (cells != columns) return cells_error(c, line, cells);
   for (;; k++) {
@@ -346,7 +213,7 @@ static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, do
     int last = after == end;
     if (k >= columns)
       return cells_error(c, line, k + 1 + (last ? 0 : count_cells(&c->lines, after + 1, end)));
-    if (c->slot[k] >= 0) TT_TRY(parse_cell(c, line, k, p, after, &value[c->slot[k]]));
+    TT_TRY(tt_csv_parse_column(c, line, k, p, after, value));
     if (last) break;
     p = after + 1;
   }
@@ -354,7 +221,7 @@ static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, do
 }
 
 /* Parse the block of rows from `first` on. */
-static tt_err parse_block(csv_table *c, int64_t first)
+static tt_err parse_block(tt_csv_table *c, int64_t first)
 {
   int64_t rows = c->table->rows[0], capacity = c->table->rows_at_once;
   int64_t n = rows - first < capacity ? rows - first : capacity;
@@ -376,7 +243,7 @@ static tt_err parse_block(csv_table *c, int64_t first)
 
 /* After an error: all problems of the file in the columns in use, as one error. An error that is no
  * bad cell (a quote that is not closed) stays as it is. */
-static tt_err list_problems(csv_table *c, tt_err e)
+static tt_err list_problems(tt_csv_table *c, tt_err e)
 {
   double *value = NULL;
   TT_TRY(TT_ALLOC(value, c->slots));
@@ -398,7 +265,7 @@ static tt_err list_problems(csv_table *c, tt_err e)
 static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, const int64_t *column,
                        double *value)
 {
-  csv_table *c = t->own;
+  tt_csv_table *c = t->own;
   for (int64_t i = 0; i < count; i++) {
     int64_t row = first + i;
     if (row < c->block_first || row >= c->block_first + c->block_rows) {
@@ -413,7 +280,7 @@ static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
 
 static tt_err csv_use(tt_table *t, int64_t column, tt_cell_kind kind)
 {
-  csv_table *c = t->own;
+  tt_csv_table *c = t->own;
   if (c->slot[column] >= 0) return TT_OK;
   c->slot[column] = c->slots++;
   c->kind[column] = kind;
@@ -426,7 +293,7 @@ static tt_err csv_use(tt_table *t, int64_t column, tt_cell_kind kind)
 
 static void csv_place(tt_table *t, int64_t row, char *text, int64_t capacity)
 {
-  csv_table *c = t->own;
+  tt_csv_table *c = t->own;
   char *p, *end;
   int64_t line;
   if (go_to_row(c, row) || tt_csv_lines_next_local(&c->lines, &p, &end, &line) || !p) return;
@@ -436,14 +303,14 @@ static void csv_place(tt_table *t, int64_t row, char *text, int64_t capacity)
 
 static void csv_close(void *own)
 {
-  csv_table *c = own;
+  tt_csv_table *c = own;
   tt_csv_lines_close_local(&c->lines);
   for (int64_t i = 0; c->na && i < c->nas; i++) tt_free(c->na[i]);
-  tt_free_all(&c->na, &c->kind, &c->slot, &c->block);
+  tt_free_all(&c->na, &c->season, &c->kind, &c->slot, &c->block);
   tt_free(c);
 }
 
-static tt_err copy_format(const tt_table_format *format, csv_table *c)
+static tt_err copy_format(const tt_table_format *format, tt_csv_table *c)
 {
   c->decimal = format->decimal ? format->decimal : '.';
   TT_TRY(TT_ALLOC(c->na, format->nas));
@@ -454,7 +321,7 @@ static tt_err copy_format(const tt_table_format *format, csv_table *c)
 
 tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
 {
-  csv_table *c = NULL;
+  tt_csv_table *c = NULL;
   const tt_row_marks *known = format->marks;
   TT_TRY(TT_ALLOC(c, 1));
   *t = (tt_table){.file = t->file,
@@ -468,7 +335,7 @@ tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
   c->table = t;
   TT_TRY(copy_format(format, c));
   TT_TRY(tt_csv_lines_open_local(t->file, &c->lines));
-  TT_TRY(read_header(c, format->delimiter));
+  TT_TRY(read_header(c, format));
   TT_TRY(TT_ALLOC(c->kind, t->columns));
   TT_TRY(TT_ALLOC(c->slot, t->columns));
   TT_TRY(TT_ALLOC(t->rows, t->columns));

@@ -70,6 +70,7 @@ static tt_err see(tt_table *t, int64_t line, int64_t column, int is_missing, cha
     int is_date = tt_text_is_date(text);
     c->counts_rows = 0;
     c->dates += is_date;
+    c->iso_dates += tt_date_parse(text, (double[3]){0});
     if (!is_date && !c->text_line) {
       c->text_line = line;
       snprintf(c->text, sizeof c->text, "%s", text);

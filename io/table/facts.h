@@ -6,6 +6,7 @@
 /* Cells of a column. Missing ones, numbers, dates and other texts add up to its rows. */
 typedef struct tt_column_facts {
   int64_t missing, numbers, dates, texts;
+  int64_t iso_dates;  /* dates that tt_table_format.date reads */
   int64_t other_mark; /* numbers, read with the other decimal mark */
   double low, high;   /* of the numbers */
   int counts_rows;    /* 1: 0, 1, 2, ... or 1, 2, 3, ... in the order of the rows */

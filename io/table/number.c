@@ -144,3 +144,66 @@ int tt_text_is_date(const char *text)
   if (!second || second > 2) return 0;
   return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
 }
+
+/* Days from 1970-01-01 to the beginning of a year of the Gregorian calendar. */
+static int64_t days_before(int64_t year)
+{
+  int64_t past = year - 1;
+  return 365 * (year - 1970) + past / 4 - past / 100 + past / 400 - 477;
+}
+
+/* The day of the year, from 0; -1: there is none. */
+static int64_t day_of_year(int year, int month, int day)
+{
+  static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
+  int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  if (year < 1 || month < 1 || month > 12 || day < 1) return -1;
+  int length = before[month] - before[month - 1] + (leap && month == 2);
+  return day > length ? -1 : before[month - 1] + day - 1 + (leap && month > 2);
+}
+
+/* Two digits at *p and a byte of `after` behind them, or the end; -1: something else. */
+static int two_digits(const char **p, const char *after)
+{
+  const char *t = *p;
+  if (strspn(t, "0123456789") < 2 || (t[2] && !strchr(after, t[2]))) return -1;
+  *p = t + 2;
+  return 10 * (t[0] - '0') + t[1] - '0';
+}
+
+/* "12:30", "12:30:15.5", with or without "Z" or "+01:00", as a part of a day. */
+static int parse_time(const char *p, double *out)
+{
+  double second = 0.0;
+  int hour = two_digits(&p, ":"), minute = *p++ == ':' ? two_digits(&p, ":Z+-") : -1, zone = 0;
+  if (hour < 0 || hour > 24 || minute < 0 || minute > 59) return 0;
+  if (*p == ':' && (p = tt_number_parse(p + 1, '.', &second)) == NULL) return 0;
+  if (*p == '+' || *p == '-') {
+    int sign = *p++ == '+' ? -1 : 1, hours = two_digits(&p, ":0123456789");
+    p += *p == ':';
+    int minutes = *p ? two_digits(&p, "") : 0;
+    if (hours < 0 || minutes < 0) return 0;
+    zone = sign * (60 * hours + minutes);
+  } else if (*p == 'Z') {
+    p++;
+  }
+  *out = (60.0 * (60.0 * hour + minute + zone) + second) / 86400.0;
+  return !*p && second >= 0.0 && second < 61.0;
+}
+
+int tt_date_parse(const char *text, double out[3])
+{
+  const char *p = text + 5;
+  double time = 0.0;
+  if (strspn(text, "0123456789") != 4 || text[4] != '-') return 0;
+  int year = (int)strtol(text, NULL, 10), month = two_digits(&p, "-");
+  int day = month > 0 && *p++ == '-' ? two_digits(&p, "T ") : -1;
+  int64_t number = day < 0 ? -1 : day_of_year(year, month, day);
+  if (number < 0 || (*p && !parse_time(p + 1, &time))) return 0;
+  double length = (double)(days_before(year + 1) - days_before(year));
+  double turn = 2.0 * 3.14159265358979323846 * ((double)number + time) / length;
+  out[0] = (double)(days_before(year) + number) + time;
+  out[1] = sin(turn);
+  out[2] = cos(turn);
+  return 1;
+}

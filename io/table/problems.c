@@ -103,17 +103,22 @@ static const char *offered_value(const tt_problems *p, const problem_group *g)
 /* "missing: {age: mean, te: mean}" of the groups with this option. */
 static void print_option(const tt_problems *p, const char *option, char *text, size_t size)
 {
-  int is_list = !strcmp(option, "inputs"), is_map = !is_list && strcmp(option, "decimal"), n = 0;
+  int is_date = !strcmp(option, "dates"), is_list = is_date || !strcmp(option, "inputs"),
+      is_map = !is_list && strcmp(option, "decimal"), n = 0;
   for (int64_t i = 0; i < p->groups; i++) {
     const problem_group *g = &p->group[i];
     const char *value = is_of(g, option) ? offered_value(p, g) : NULL;
     char entry[2 * NAME];
     if (!value || (n && !is_map && !is_list)) continue;
-    snprintf(entry, sizeof entry, "%s: %s", option, is_map ? "{" : is_list ? "['*', " : value);
+    snprintf(entry, sizeof entry, "%s: %s", option,
+             is_map    ? "{"
+             : is_date ? "["
+             : is_list ? "['*', "
+                       : value);
     tt_text_append(text, size, ", ", n++ ? "" : entry);
     int plain = !g->column[strcspn(g->column, " ,:'\"[]{}#&*!|>%@`")];
     if (is_list)
-      snprintf(entry, sizeof entry, "'!%s'", g->column);
+      snprintf(entry, sizeof entry, is_date ? "'%s'" : "'!%s'", g->column);
     else
       snprintf(entry, sizeof entry, plain ? "%s: %s" : "'%s': %s", g->column, value);
     if (is_map || is_list) tt_text_append(text, size, "", entry);
@@ -123,7 +128,7 @@ static void print_option(const tt_problems *p, const char *option, char *text, s
 
 tt_err tt_problems_error(const tt_problems *p)
 {
-  static const char *const option[] = {"decimal", "inputs", "categories", "missing"};
+  static const char *const option[] = {"decimal", "dates", "inputs", "categories", "missing"};
   char all[TT_ERR_MESSAGE_SIZE - 512] = "", options[2048] = "", more[96] = "";
   size_t used = 0;
   int64_t cells = p->left_out, shown = 0;

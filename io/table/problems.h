@@ -14,7 +14,7 @@ typedef struct tt_problem {
   const char *what;   /* "is not a number" */
   const char *cure;   /* problems of a column with the same cure are told together */
   const char *option; /* of section data that accepts the cells, with the value for this column:
-                         missing, categories, inputs (the column is left out), decimal; or NULL */
+                         missing, categories, dates, inputs (it is left out), decimal; or NULL */
   const char *value;
 } tt_problem;
 

@@ -29,8 +29,12 @@ typedef struct tt_table_format {
   char decimal;   /* '.' or ','; 0 = '.' */
   int64_t nas;
   const char *const *na; /* [nas] texts of missing values, besides those of tt_table_open_local */
-  const char *classes;   /* data.classes: columns whose texts are names of classes; or NULL */
-  int any_name;          /* 1: a file whose name is not that of a table is a CSV file, not HDF5 */
+  int64_t dates;
+  const char *const *date; /* [dates] columns of dates: a date is the number of days since the
+                            * beginning of 1970, and there are two more columns, NAME.sin and
+                            * NAME.cos of the time of the year */
+  const char *classes;     /* data.classes: columns whose texts are names of classes; or NULL */
+  int any_name;            /* 1: a file whose name is not that of a table is a CSV file, not HDF5 */
   const tt_row_marks *marks; /* of this file, from a table that is or was open anywhere; NULL or
                               * count 0: the file is read for them. Borrowed while it is opened */
 } tt_table_format;

@@ -25,6 +25,11 @@ int tt_infinity_parse(const char *text, double *out);
 /* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
 int tt_text_is_date(const char *text);
 
+/* 2024-03-01, with or without a time (ISO 8601; "T" or a blank before the time; seconds and zone
+ * are optional): days since 1970-01-01 0:00, sine and cosine of the part of the year. Returns 1
+ * or 0. */
+int tt_date_parse(const char *text, double out[3]);
+
 /* Bytes of a file in any order, decompressed if the file is compressed by gzip. Going back in a
  * compressed file starts again at its beginning. */
 typedef struct tt_bytes tt_bytes;

@@ -223,6 +223,7 @@ tt_err tt_cli_format_of_model(tt_comm *c, const tt_cli_args *a, tt_table_format 
     if (!a->delimiter) out->delimiter = of_job.delimiter;
     if (!a->decimal) out->decimal = of_job.decimal;
     out->classes = of_job.classes;
+    out->dates = of_job.dates, out->date = of_job.date;
     if (!a->nas) out->nas = of_job.nas, out->na = of_job.na;
   }
   if (!e) *tt_err_record_of_thread() = kept;

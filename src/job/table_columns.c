@@ -61,7 +61,8 @@ static void judge_numbers(tt_table_columns *t, const tt_column_facts *f, tt_tabl
 /* Missing cells, and those that will be refused. */
 static void add_details(const tt_table_columns *t, const tt_column_facts *f, tt_table_column *c)
 {
-  int64_t wrong = c->categories || c->use == TT_USE_LEFT_OUT ? 0 : f->texts + f->dates;
+  int64_t wrong =
+      c->categories || c->is_date || c->use == TT_USE_LEFT_OUT ? 0 : f->texts + f->dates;
   char place[80] = "";
   size_t used = strlen(c->why);
   if (f->missing)
@@ -80,7 +81,11 @@ static void judge(tt_table_columns *t, int64_t k)
   const tt_column_facts *f = &t->facts.of[k];
   tt_table_column *c = &t->of[k];
   int64_t given = t->facts.rows - f->missing;
-  if (2 * f->dates > given) {
+  if (given && f->iso_dates == given) {
+    snprintf(c->why, TT_WHY, "dates such as %.40s", f->values.text[0]);
+    c->is_date = 1;
+    c->missing = f->missing ? "mean" : NULL;
+  } else if (2 * f->dates > given) {
     snprintf(c->why, TT_WHY, "dates such as %.40s", f->values.text[0]);
     leave_out(c, "which are no numbers");
   } else if (2 * (f->texts + f->dates) >= given && f->other_mark <= f->numbers && given) {

@@ -13,6 +13,7 @@ typedef enum tt_column_use {
 typedef struct tt_table_column {
   tt_column_use use;
   int has_classes;                  /* 1: a target of texts, which are its classes */
+  int is_date;                      /* 1: for data.dates */
   const char *categories, *missing; /* values of these options, or NULL */
   char why[TT_WHY];
 } tt_table_column;

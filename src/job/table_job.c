@@ -47,6 +47,26 @@ static void put_column(const table_job *j, int64_t k, int width)
   put_name(j->columns.facts.name[k], j->out);
   int space = width + 6 - (int)(ftell(j->out) - begin);
   fprintf(j->out, "%*s  # %s\n", space > 0 ? space : 0, "", j->columns.of[k].why);
+  if (!j->columns.of[k].is_date || j->columns.of[k].use != TT_USE_INPUT) return;
+  for (int i = 0; i < 2; i++) {
+    char name[1024];
+    snprintf(name, sizeof name, "%.1000s.%s", j->columns.facts.name[k], i ? "cos" : "sin");
+    fputs("    - ", j->out);
+    put_name(name, j->out);
+    fputs("  # of the time of the year\n", j->out);
+  }
+}
+
+/* "  dates: [since]" for the inputs that are dates. */
+static void put_dates(const table_job *j)
+{
+  int64_t n = 0;
+  for (int64_t k = 0; k < j->columns.facts.columns; k++) {
+    if (!j->columns.of[k].is_date || j->columns.of[k].use != TT_USE_INPUT) continue;
+    fputs(n++ ? ", " : "  dates: [", j->out);
+    put_name(j->columns.facts.name[k], j->out);
+  }
+  if (n) fputs("]\n", j->out);
 }
 
 /* "  categories: {zone: zeros}" for the columns of this use. */
@@ -103,6 +123,7 @@ static void put_columns(const table_job *j)
   fputs("  targets:\n", j->out);
   for (int64_t k = 0; k < j->columns.facts.columns; k++)
     if (j->columns.of[k].use == TT_USE_TARGET) put_column(j, k, width);
+  put_dates(j);
   put_mapping(j, "categories", 0);
   put_mapping(j, "missing", 1);
   put_classes(j);

@@ -22,8 +22,8 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
                 tt_scores **out, tt_test_predictions *test);
 
 /* Collective. Set s->baseline: the rmse of core/stats/baselines.h, trained on the training rows of
- * each ensemble and scored on the test rows of `d`, for targets that are numbers, 8 of them at most,
- * without weights of rows. Errors: MEM. */
+ * each ensemble and scored on the test rows of `d`, for at most 8 targets that are numbers, without
+ * weights of rows. Errors: MEM. */
 tt_err tt_score_baselines(tt_comm *c, const tt_dataset *d, const tt_trained_ensemble *m,
                           tt_scores *s);
 

@@ -171,7 +171,7 @@ static const messy_table corpus[] = {
            "t.csv:2: column 'a': '1,5' is not a number; write numbers with a decimal point and "
            "without"),
     REFUSE("a,b\nNA,2\n", "a", "b", "or train with data.missing: {'a': mean}"),
-    REFUSE("a,b\n2024-03-01,2\n", "a", "b", "write a date or a time as a number: days or"),
+    REFUSE("a,b\n2024-03-01,2\n", "a", "b", "are read with data.dates: ['a']; or leave"),
     REFUSE("a,b\n1.3.24 12:30,2\n", "a", "b", "write a date or a time as a number: days or"),
     REFUSE("a,b\n1,12:30:15\n", "a", "b", "write a date or a time as a number: days or"),
     REFUSE("a,b\n1-2,2\n", "a", "b", "'1-2' is not a number; correct the cell;"),
