@@ -143,6 +143,11 @@ typedef struct tt_cli_option_text {
 } tt_cli_option_text;
 tt_cli_option_text tt_cli_describe_option(int id);
 
+/* What --help prints: of a verb, "tutti train", and of all verbs of a family, "tutti campaign".
+ *   verbs  the last one has name NULL */
+void tt_cli_print_help(FILE *file, const char *name, const tt_verb *verb);
+void tt_cli_print_verbs(FILE *file, const char *family, const tt_verb *verbs);
+
 /* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.
  *   argv  argv[0] is the name in messages, "tutti train" */
 void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args);
