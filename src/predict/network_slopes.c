@@ -170,12 +170,13 @@ static void normalize_groups(const tt_front_layer *l, const float *w, const doub
 {
   int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
   for (int64_t g = 0; g < l->groups; g++) {
-    int64_t at = g * size;
-    const float *gain = w + l->weight + at / each, *shift = w + l->bias + at / each;
+    int64_t first = g * size;
+    const float *gain = w + l->weight + first / each, *shift = w + l->bias + first / each;
     if (back)
-      normalize_back(size, each, gain, s->normalized + at, s->inverse_std[g], s->d + at);
+      normalize_back(size, each, gain, s->normalized + first, s->inverse_std[g], s->d + first);
     else
-      s->inverse_std[g] = normalize(size, each, gain, shift, x + at, s->normalized + at, s->y + at);
+      s->inverse_std[g] =
+          normalize(size, each, gain, shift, x + first, s->normalized + first, s->y + first);
   }
 }
 
