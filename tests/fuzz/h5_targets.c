@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <hdf5.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
