@@ -26,19 +26,6 @@ static const char *weights_path(const tt_config *cfg)
   return *cfg->data_weights ? cfg->data_weights : NULL;
 }
 
-static tt_err open_weights_local(loader *l, int64_t rows)
-{
-  const char *path = weights_path(l->cfg);
-  if (!path) return TT_OK;
-  const tt_source_role role = {"weights", TT_CELL_NUMBER, NULL, 0};
-  TT_TRY(tt_source_matrix_open_local(tt_data_reader_file_local(l->rows), &role, path, &l->weights));
-  if (l->weights.columns == 1 && l->weights.rows == rows) return TT_OK;
-  return TT_FAIL(DATA,
-                 "%s: dataset '%s' (weights) is %" PRId64 " x %" PRId64 "; it must have one value "
-                 "for each of the %" PRId64 " rows",
-                 l->file, path, l->weights.rows, l->weights.columns, rows);
-}
-
 static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *input,
                                    const tt_columns *target)
 {
@@ -67,9 +54,12 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
 static tt_err create_local(loader *l, int64_t rows)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
-  TT_TRY(open_weights_local(l, s->rows));
-  TT_TRY(tt_data_open_sigma_local(l->cfg, tt_data_reader_file_local(l->rows), s->rows, s->targets,
-                                  &l->sigma_matrix));
+  tt_source *file = tt_data_reader_file_local(l->rows);
+  const char *weights = weights_path(l->cfg);
+  if (weights)
+    TT_TRY(tt_source_column_open_local(file, "weights", TT_CELL_NUMBER, weights, s->rows,
+                                       &l->weights));
+  TT_TRY(tt_data_open_sigma_local(l->cfg, file, s->rows, s->targets, &l->sigma_matrix));
   return create_dataset_local(l, rows, &s->input, &s->target);
 }
 

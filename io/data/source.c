@@ -141,6 +141,29 @@ tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m
   return TT_OK;
 }
 
+tt_err tt_source_column_open_local(tt_source *s, const char *role, tt_cell_kind kind,
+                                   const char *path, int64_t rows, tt_source_matrix *out)
+{
+  const tt_source_role use = {role, kind, NULL, 0};
+  TT_TRY(tt_source_matrix_open_local(s, &use, path, out));
+  if (out->columns == 1 && out->rows == rows) return TT_OK;
+  tt_source_matrix_free(out);
+  return TT_FAIL(DATA,
+                 "%s: dataset '%s' (%s) is %" PRId64 " x %" PRId64 "; it must have one value for "
+                 "each of the %" PRId64 " rows",
+                 tt_source_file_name(s), path, role, out->rows, out->columns, rows);
+}
+
+tt_err tt_source_column_read_local(tt_source *s, const char *role, tt_cell_kind kind,
+                                   const char *path, int64_t rows, double *value)
+{
+  tt_source_matrix m;
+  TT_TRY(tt_source_column_open_local(s, role, kind, path, rows, &m));
+  tt_err e = tt_source_matrix_read_local(s, &m, 0, rows, value);
+  tt_source_matrix_free(&m);
+  return e;
+}
+
 void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,
                   char *text, int64_t capacity)
 {

@@ -53,6 +53,14 @@ tt_err tt_source_matrix_open_local(tt_source *s, const tt_source_role *role, con
 tt_err tt_source_dataset_open_local(tt_h5_reader *r, const char *role, const char *path,
                                     tt_source_matrix *out);
 void tt_source_matrix_free(tt_source_matrix *m); /* accepts a zeroed struct */
+/* The same for one column with a value for each of `rows` rows.
+ *   role, kind  as in tt_source_role
+ * Errors: DATA, USAGE, MEM. */
+tt_err tt_source_column_open_local(tt_source *s, const char *role, tt_cell_kind kind,
+                                   const char *path, int64_t rows, tt_source_matrix *out);
+/* Read it: value[rows]. Errors: also IO. */
+tt_err tt_source_column_read_local(tt_source *s, const char *role, tt_cell_kind kind,
+                                   const char *path, int64_t rows, double *value);
 
 /* Rows [first, first + count) in double, value [count][columns]; counted by
  * tt_data_bytes_read_local. Errors: DATA, IO. */

@@ -9,37 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-/* All of a dataset with one column; *value is owned by the caller, tt_free. */
-static tt_err read_vector(tt_source *s, const char *name, const char *path, int64_t *rows,
-                          double **value)
-{
-  const tt_source_role role = {name, TT_CELL_NUMBER, NULL, 0};
-  tt_source_matrix m;
-  double *all = NULL;
-  TT_TRY(tt_source_matrix_open_local(s, &role, path, &m));
-  tt_err e = TT_OK;
-  if (m.columns != 1)
-    e = TT_FAIL(DATA, "%s: dataset '%s' (%s) has %" PRId64 " columns; it must have one",
-                tt_source_file_name(s), path, name, m.columns);
-  if (!e) e = TT_ALLOC(all, m.rows);
-  if (!e) e = tt_source_matrix_read_local(s, &m, 0, m.rows, all);
-  if (e) tt_free(all);
-  *rows = m.rows;
-  *value = all;
-  tt_source_matrix_free(&m);
-  return e;
-}
-
 static tt_err read_split_column(tt_source *s, const char *path, int64_t rows, int8_t *split)
 {
-  int64_t given;
   double *value = NULL;
-  TT_TRY(read_vector(s, "data.split.column", path, &given, &value));
-  tt_err e = TT_OK;
-  if (given != rows)
-    e = TT_FAIL(
-        DATA, "%s: dataset '%s' (data.split.column) has %" PRId64 " rows, the inputs have %" PRId64,
-        tt_source_file_name(s), path, given, rows);
+  TT_TRY(TT_ALLOC(value, rows));
+  tt_err e = tt_source_column_read_local(s, "data.split.column", TT_CELL_NUMBER, path, rows, value);
   for (int64_t i = 0; !e && i < rows; i++) {
     if (value[i] == 0 || value[i] == 1 || value[i] == 2 || value[i] == TT_UNUSED_ROW)
       split[i] = (int8_t)value[i];

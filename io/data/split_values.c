@@ -53,26 +53,6 @@ static tt_err read_text_keys(tt_h5_reader *r, const char *option, const char *pa
   return e;
 }
 
-static tt_err read_matrix(tt_source *s, const char *option, tt_cell_kind kind, const char *path,
-                          int64_t rows, double *value)
-{
-  const tt_source_role role = {option, kind, NULL, 0};
-  tt_source_matrix m;
-  TT_TRY(tt_source_matrix_open_local(s, &role, path, &m));
-  tt_err e = TT_OK;
-  if (m.columns != 1 || m.rows != rows)
-    e = TT_FAIL(DATA,
-                "%s: '%s' (%s) is %" PRId64 " x %" PRId64 "; it must be one column with a value "
-                "for each of the %" PRId64 " rows",
-                tt_source_file_name(s), path, option, m.rows, m.columns, rows);
-  for (int64_t first = 0; !e && first < rows; first += CHUNK_ROWS) {
-    int64_t count = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
-    e = tt_source_matrix_read_local(s, &m, first, count, value + first);
-  }
-  tt_source_matrix_free(&m);
-  return e;
-}
-
 /* Number of the column of this name, -1: none. */
 static int64_t find_name(const tt_columns *c, const char *name)
 {
@@ -113,7 +93,7 @@ static tt_err read_values(tt_data_reader *r, const char *option, tt_cell_kind ki
     TT_TRY(tt_h5_dataset_info_local(s->h5, path, &info));
     if (info.kind == TT_H5_TEXT) return read_text_keys(s->h5, option, path, shape->rows, value);
   }
-  return read_matrix(s, option, kind, path, shape->rows, value);
+  return tt_source_column_read_local(s, option, kind, path, shape->rows, value);
 }
 
 tt_err tt_split_values_read_local(tt_data_reader *r, const tt_config *cfg, tt_split_values *out)

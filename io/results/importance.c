@@ -33,6 +33,8 @@ tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
 
 void tt_importance_free(tt_importance *i)
 {
+  tt_h5_texts_free(i->columns, &i->metric_text);
+  tt_h5_texts_free(i->inputs, &i->input_name);
   tt_free_all(&i->metric, &i->error, &i->permutation, &i->permutation_std, &i->permutation_between,
               &i->member_permutation);
 }
@@ -83,5 +85,39 @@ tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensemb
     e = tt_h5_commit(&f);
   }
   tt_axis_labels_free(&o);
+  return e;
+}
+
+/* Reading */
+
+static tt_err read_cells(tt_h5_reader *r, const char *name, tt_importance *t, double **out)
+{
+  int64_t size[2] = {t->columns, t->inputs};
+  return tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, out);
+}
+
+static tt_err read_all(tt_h5_reader *r, tt_importance *t)
+{
+  int64_t size[2] = {-1, -1};
+  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_IMPORTANCE, "file of tutti explain"));
+  TT_TRY(tt_schema_check_shape_local(r, "permutation_importance", 2, size));
+  t->columns = size[0];
+  t->inputs = size[1];
+  TT_TRY(tt_h5_read_attr_local(r, "/", "rows", TT_H5_I64, 1, &t->rows));
+  TT_TRY(tt_h5_read_attr_local(r, "/", "repeats", TT_H5_I64, 1, &t->repeats));
+  TT_TRY(read_cells(r, "permutation_importance", t, &t->permutation));
+  TT_TRY(read_cells(r, "permutation_importance_std_members", t, &t->permutation_between));
+  TT_TRY(tt_schema_read_texts_local(r, "error_metric", t->columns, &t->metric_text));
+  return tt_schema_read_texts_local(r, "feature_name", t->inputs, &t->input_name);
+}
+
+tt_err tt_importance_read_local(const char *file, tt_importance *out)
+{
+  tt_h5_reader *r = NULL;
+  *out = (tt_importance){0};
+  TT_TRY(tt_h5_open_local(file, &r));
+  tt_err e = read_all(r, out);
+  tt_h5_close_local(&r);
+  if (e) tt_importance_free(out);
   return e;
 }

@@ -19,6 +19,7 @@ typedef struct tt_importance {
   double *permutation_between; /* [C][D] standard deviation between the members */
   double *member_permutation;  /* [G][K][D] increase of a member's own error; NaN beyond its
                                  * targets, and for members without weight */
+  char **metric_text, **input_name; /* of a file: [C] in the place of metric, [D] */
 } tt_importance;
 
 /* All arrays are NaN. Owner: the caller, tt_importance_free. Local. Errors: MEM. */
@@ -28,4 +29,7 @@ void tt_importance_free(tt_importance *i); /* accepts a zeroed one */
 /* Collective; `i` is read on rank 0. Errors: CANTCREAT, IO, MEM. */
 tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                            const tt_importance *i, const tt_provenance *provenance);
+/* Read the increases of the ensembles, the only arrays that are set. Owner: the caller. Local.
+ * Errors: NOINPUT, DATA, IO, MEM. */
+tt_err tt_importance_read_local(const char *file, tt_importance *out);
 #endif

@@ -115,16 +115,51 @@ static error_t parse(int key, char *arg, struct argp_state *s)
   return ARGP_ERR_UNKNOWN;
 }
 
-void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
+enum { ARGP_OPTIONS = TT_VERB_MAX_OPTIONS + 2 };
+
+/*   options  [ARGP_OPTIONS] zeroed */
+static struct argp make_argp(const tt_verb *verb, struct argp_option *options)
 {
-  struct argp_option options[TT_VERB_MAX_OPTIONS + 2] = {0};
-  struct argp argp = {options, parse, verb->files, verb->help, NULL, NULL, NULL};
   int n = 0;
   for (; verb->options[n]; n++) {
     const cli_option *o = &table[verb->options[n]];
     options[n] = (struct argp_option){o->name, o->key, o->argument, 0, o->help, 0};
   }
   options[n] = (struct argp_option){.key = 'h', .flags = OPTION_HIDDEN};
+  return (struct argp){options, parse, verb->files, verb->help, NULL, NULL, NULL};
+}
+
+void tt_cli_print_help(FILE *file, const char *name, const tt_verb *verb)
+{
+  struct argp_option options[ARGP_OPTIONS] = {0};
+  const struct argp argp = make_argp(verb, options);
+  char copy[128];
+  snprintf(copy, sizeof copy, "%s", name);
+  argp_help(&argp, file, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, copy);
+}
+
+void tt_cli_print_verbs(FILE *file, const char *family, const tt_verb *verbs)
+{
+  char label[64];
+  int all = !strchr(family, ' ');
+  fprintf(file, "Usage: %s VERB [OPTION...]\n", family);
+  if (all) fprintf(file, "Train ensembles of many small neural networks together.\n");
+  fprintf(file, "\n");
+  for (const tt_verb *v = verbs; v->name; v++) {
+    snprintf(label, sizeof label, "%s %s", v->name, v->files);
+    fprintf(file, "  %-30s %s\n", label, v->summary);
+  }
+  fprintf(file, "\n`%s help VERB` explains a verb%s.\n", family,
+          all ? ", `tutti help train.loss` an option of a job" : "");
+  if (all)
+    fprintf(file, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
+                  "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
+}
+
+void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
+{
+  struct argp_option options[ARGP_OPTIONS] = {0};
+  const struct argp argp = make_argp(verb, options);
   args->verb = verb;
   args->name = argv[0];
   args->words = argc - 1;

@@ -59,8 +59,6 @@ struct tt_cli_args {
   X(SHARE_GPU, "share-gpu", 0, NULL, SETTING("run.share_gpu=true", ""),                            \
     "allow several ranks to use one GPU")                                                          \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
-  X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
-    "output of tutti doctor --json on several ranks: say when teams of ranks pay over its links")  \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
     "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
@@ -163,6 +161,11 @@ typedef struct tt_cli_option_text {
   char letter;                        /* 0: it has none */
 } tt_cli_option_text;
 tt_cli_option_text tt_cli_describe_option(int id);
+
+/* What --help prints: of a verb, "tutti train", and of all verbs of a family, "tutti campaign".
+ *   verbs  the last one has name NULL */
+void tt_cli_print_help(FILE *file, const char *name, const tt_verb *verb);
+void tt_cli_print_verbs(FILE *file, const char *family, const tt_verb *verbs);
 
 /* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.
  *   argv  argv[0] is the name in messages, "tutti train" */

@@ -27,26 +27,6 @@ static const tt_verb campaign_verbs[] = {TT_CAMPAIGN_VERBS(VERB){0}};
 static const tt_verb slurm_verbs[] = {TT_SLURM_VERBS(VERB){0}};
 static const tt_verb top_verbs[] = {TT_VERBS(VERB, FAMILY){0}};
 
-/* List the verbs of `family`: "tutti", "tutti campaign" or "tutti slurm".
- *   verbs  the last one has name NULL */
-static void print_help(FILE *file, const char *family, const tt_verb *verbs)
-{
-  char label[64];
-  fprintf(file, "Usage: %s VERB [OPTION...]\n", family);
-  if (verbs == top_verbs)
-    fprintf(file, "Train ensembles of many small neural networks together.\n");
-  fprintf(file, "\n");
-  for (const tt_verb *v = verbs; v->name; v++) {
-    snprintf(label, sizeof label, "%s %s", v->name, v->files);
-    fprintf(file, "  %-30s %s\n", label, v->summary);
-  }
-  fprintf(file, "\n`%s help VERB` explains a verb%s.\n", family,
-          verbs == top_verbs ? ", `tutti help train.loss` an option of a job" : "");
-  if (verbs == top_verbs)
-    fprintf(file, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
-                  "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
-}
-
 static int print_version(void)
 {
   char mpi[256], h5[64];
@@ -156,7 +136,7 @@ int main(int argc, char **argv)
     verb = help ? NULL : find(near.word, verbs, &near);
     if (!verb) {
       if (*near.word && !help) print_unknown(name, &near);
-      print_help(help ? stdout : stderr, name, verbs);
+      tt_cli_print_verbs(help ? stdout : stderr, name, verbs);
       return help ? 0 : tt_err_exit_code(TT_E_USAGE);
     }
     snprintf(name + strlen(name), sizeof name - strlen(name), " %s", verb->name);

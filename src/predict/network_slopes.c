@@ -133,39 +133,50 @@ static void pool_back(const tt_front_layer *l, const double *x, const double *d,
   }
 }
 
-/* group_norm */
+/* layer_norm, and group_norm in each of its groups */
 
-static void normalize(const tt_front_layer *l, const float *w, const double *x,
-                      const tt_front_layer_slopes *s)
+/* x -> y = gain * normalized + shift, where a gain and a shift belong to `each` values. Returns
+ * 1 / standard deviation of x; y may be x. */
+static double normalize(int64_t n, int64_t each, const float *gain, const float *shift,
+                        const double *x, double *normalized, double *y)
 {
-  int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
-  for (int64_t g = 0; g < l->groups; g++) {
-    const double *src = x + g * size;
-    double mean = 0.0, squares = 0.0, share = 1.0 / (double)size;
-    for (int64_t i = 0; i < size; i++) mean += share * src[i];
-    for (int64_t i = 0; i < size; i++) squares += (src[i] - mean) * (src[i] - mean);
-    s->inverse_std[g] = 1.0 / sqrt(squares * share + (double)TT_LAYER_NORM_EPSILON);
-    for (int64_t i = g * size; i < (g + 1) * size; i++) {
-      s->normalized[i] = (x[i] - mean) * s->inverse_std[g];
-      s->y[i] = (double)w[l->weight + i / each] * s->normalized[i] + (double)w[l->bias + i / each];
-    }
+  double mean = 0.0, squares = 0.0, share = 1.0 / (double)n;
+  for (int64_t i = 0; i < n; i++) mean += share * x[i];
+  for (int64_t i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+  double inverse_std = 1.0 / sqrt(squares * share + (double)TT_LAYER_NORM_EPSILON);
+  for (int64_t i = 0; i < n; i++) {
+    normalized[i] = (x[i] - mean) * inverse_std;
+    y[i] = (double)gain[i / each] * normalized[i] + (double)shift[i / each];
   }
+  return inverse_std;
 }
 
-static void normalize_back(const tt_front_layer *l, const float *w, const tt_front_layer_slopes *s,
-                           double *d_x)
+/* d, the derivative by y, becomes that by x (layer_norm.h). */
+static void normalize_back(int64_t n, int64_t each, const float *gain, const double *normalized,
+                           double inverse_std, double *d)
+{
+  double mean = 0.0, along = 0.0, share = 1.0 / (double)n;
+  for (int64_t i = 0; i < n; i++) {
+    d[i] *= (double)gain[i / each];
+    mean += share * d[i];
+    along += share * d[i] * normalized[i];
+  }
+  for (int64_t i = 0; i < n; i++) d[i] = inverse_std * (d[i] - mean - along * normalized[i]);
+}
+
+/*   back  0: forward from x; 1: s->d becomes the derivative by x */
+static void normalize_groups(const tt_front_layer *l, const float *w, const double *x, int back,
+                             const tt_front_layer_slopes *s)
 {
   int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
   for (int64_t g = 0; g < l->groups; g++) {
-    double mean = 0.0, along = 0.0, share = 1.0 / (double)size;
-    for (int64_t i = g * size; i < (g + 1) * size; i++) {
-      double d = (double)w[l->weight + i / each] * s->d[i];
-      mean += share * d;
-      along += share * d * s->normalized[i];
-    }
-    for (int64_t i = g * size; i < (g + 1) * size; i++)
-      d_x[i] += s->inverse_std[g] *
-                ((double)w[l->weight + i / each] * s->d[i] - mean - along * s->normalized[i]);
+    int64_t first = g * size;
+    const float *gain = w + l->weight + first / each, *shift = w + l->bias + first / each;
+    if (back)
+      normalize_back(size, each, gain, s->normalized + first, s->inverse_std[g], s->d + first);
+    else
+      s->inverse_std[g] =
+          normalize(size, each, gain, shift, x + first, s->normalized + first, s->y + first);
   }
 }
 
@@ -207,7 +218,7 @@ static void forward_front_layer(const tt_front_layer *l, const float *w, const d
   int64_t values = tt_front_values(l);
   switch (l->kind) {
   case TT_FRONT_conv: convolve(l, w, x, s->y); break;
-  case TT_FRONT_group_norm: normalize(l, w, x, s); break;
+  case TT_FRONT_group_norm: normalize_groups(l, w, x, 0, s); break;
   case TT_FRONT_batch_norm: normalize_channels(l, w, x, s->y); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean: pool(l, x, s->y); break;
@@ -251,13 +262,13 @@ static void backward_front_layer(const tt_front_layer *l, const float *w, const 
   if (d_skip && !l->activates_sum) add(values, s->d, d_skip);
   for (int64_t i = 0; i < values; i++) s->d[i] *= s->slope[i];
   if (d_skip && l->activates_sum) add(values, s->d, d_skip);
+  if (l->kind == TT_FRONT_group_norm) normalize_groups(l, w, x, 1, s);
   switch (l->kind) {
   case TT_FRONT_conv: add_products(l, w, 1, s->d, d_x); break;
-  case TT_FRONT_group_norm: normalize_back(l, w, s, d_x); break;
   case TT_FRONT_batch_norm: normalize_channels_back(l, w, s->d, d_x); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean: pool_back(l, x, s->d, d_x); break;
-  default: add(values, s->d, d_x); break; /* dropout */
+  default: add(values, s->d, d_x); break; /* dropout, group_norm */
   }
 }
 
@@ -320,21 +331,6 @@ static double dot(int64_t n, const float *w, const double *x)
   return sum;
 }
 
-/* z -> gain * normalized + shift; keeps normalized. Returns 1 / standard deviation of z. */
-static double normalize_layer(const tt_layer *layer, const float *w, double *z, double *normalized)
-{
-  const float *gain = w + layer->norm, *shift = gain + layer->out;
-  double mean = 0.0, squares = 0.0, share = 1.0 / (double)layer->out;
-  for (int64_t o = 0; o < layer->out; o++) mean += share * z[o];
-  for (int64_t o = 0; o < layer->out; o++) squares += (z[o] - mean) * (z[o] - mean);
-  double inverse_std = 1.0 / sqrt(squares * share + (double)TT_LAYER_NORM_EPSILON);
-  for (int64_t o = 0; o < layer->out; o++) {
-    normalized[o] = (z[o] - mean) * inverse_std;
-    z[o] = (double)gain[o] * normalized[o] + (double)shift[o];
-  }
-  return inverse_std;
-}
-
 /* Fills y, slope, normalized, inverse_std and o. */
 static void forward(tt_network_slopes *s, const float *w, const double *x)
 {
@@ -350,7 +346,10 @@ static void forward(tt_network_slopes *s, const float *w, const double *x)
         s->o[o % m->targets * m->each + o / m->targets] = z[o];
       return;
     }
-    if (layer->norm >= 0) s->inverse_std[l] = normalize_layer(layer, w, z, s->normalized + at);
+    const float *gain = w + layer->norm; /* the shifts are behind the gains */
+    if (layer->norm >= 0)
+      s->inverse_std[l] =
+          normalize(layer->out, 1, gain, gain + layer->out, z, s->normalized + at, z);
     for (int64_t o = 0; o < layer->out; o++) {
       double y = tt_act_f64(layer->activation, z[o]);
       s->slope[at + o] = tt_act_grad_f64(layer->activation, z[o], y);
@@ -358,20 +357,6 @@ static void forward(tt_network_slopes *s, const float *w, const double *x)
     }
     x = s->y + at;
   }
-}
-
-/* d, the derivative by the output of layer_norm, becomes that by z (layer_norm.h). */
-static void backward_norm(const tt_layer *layer, const float *w, const double *normalized,
-                          double inverse_std, double *d)
-{
-  double mean = 0.0, along = 0.0, share = 1.0 / (double)layer->out;
-  for (int64_t o = 0; o < layer->out; o++) {
-    d[o] *= (double)w[layer->norm + o];
-    mean += share * d[o];
-    along += share * d[o] * normalized[o];
-  }
-  for (int64_t o = 0; o < layer->out; o++)
-    d[o] = inverse_std * (d[o] - mean - along * normalized[o]);
 }
 
 /* From d, the derivative by the output of hidden layer l, whose units begin at `offset`, to that by
@@ -383,7 +368,8 @@ static void backward_layer(const tt_network_slopes *s, const float *w, int l, in
   const tt_layer *layer = &s->model->layer[l];
   if (layer->residual) memcpy(skip, d, (size_t)layer->out * sizeof *d);
   for (int64_t o = 0; o < layer->out; o++) d[o] *= s->slope[offset + o];
-  if (layer->norm >= 0) backward_norm(layer, w, s->normalized + offset, s->inverse_std[l], d);
+  if (layer->norm >= 0)
+    normalize_back(layer->out, 1, w + layer->norm, s->normalized + offset, s->inverse_std[l], d);
   for (int64_t i = 0; i < layer->in; i++) next[i] = layer->residual ? skip[i] : 0.0;
   for (int64_t o = 0; o < layer->out; o++) {
     const float *row = w + layer->weight + o * layer->in;

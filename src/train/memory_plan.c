@@ -19,14 +19,19 @@ static const double program_bytes = 28.0 * 1048576.0, program_bytes_alone = 18.0
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
-/* A row in the data set: inputs, targets, amplitudes of their components and weight as float, split
- * and selections. */
+/* Numbers of a row: inputs, targets, weight and error bars. */
+static double row_values(const tt_memory_job *job)
+{
+  int has_sigma = job->cfg->data_sigma && *job->cfg->data_sigma;
+  int64_t targets = (1 + has_sigma) * job->shape->targets;
+  return (double)(job->shape->net_inputs + targets + (*job->cfg->data_weights != '\0'));
+}
+
+/* A row in the data set: its numbers and amplitudes of the components of the targets as float,
+ * split and selections. */
 static double row_bytes(const tt_memory_job *job)
 {
-  double values =
-      (double)(job->shape->net_inputs + job->shape->targets + job->cfg->data_targets_pca) +
-      (*job->cfg->data_weights ? 1.0 : 0.0) +
-      (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
+  double values = row_values(job) + (double)job->cfg->data_targets_pca;
   return 4.0 * values + 1.0 + (double)job->cfg->selections;
 }
 
@@ -42,14 +47,7 @@ static double description_bytes(const tt_memory_job *job)
 }
 
 /* A row while it is read: as double and as normalized float. */
-static double read_bytes(const tt_memory_job *job)
-{
-  double values =
-      (double)(job->shape->net_inputs + job->shape->targets) +
-      (*job->cfg->data_weights ? 1.0 : 0.0) +
-      (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
-  return 12.0 * values;
-}
+static double read_bytes(const tt_memory_job *job) { return 12.0 * row_values(job); }
 
 /* Every head is a member at the end. */
 static int64_t final_members(const tt_cohort *c, int64_t members)
@@ -234,10 +232,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
 
 double tt_memory_device_data(const tt_memory_job *job)
 {
-  double columns = (double)(job->shape->net_inputs + job->shape->targets);
-  if (*job->cfg->data_weights) columns += 1.0;
-  if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
-  double bytes = 4.0 * (double)job->shape->rows * columns;
+  double bytes = 4.0 * (double)job->shape->rows * row_values(job);
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <hdf5.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -323,7 +324,7 @@ static void begin_checkpoint(const fuzz_target *t, const char *folder)
 static tt_state *state_of(int64_t cohort)
 {
   const int64_t *size = run.size[cohort];
-  const tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5]};
+  const tt_state_shape shape = {size[1], size[2], size[3], size[4]};
   tt_state *s = NULL;
   FUZZ_CHECK(!tt_state_create((tt_slice){0, size[0]}, shape, &s));
   return s;

@@ -10,6 +10,8 @@ import sys
 import tempfile
 
 TUTTI = sys.argv[1]
+ESCAPES = (("\\(ga", "`"), ("\\(aq", "'"), ("\\(ha", "^"), ("\\(ti", "~"), ("\\-", "-"), ("\\&", ""),
+           ("\\e", "\\"))
 BASH = """source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tutti; printf '%s\\n' "${COMPREPLY[@]}" """
 ZSH = """compdef() { :; }; _describe() { print -l -- ${(P)2%%:*}; }; _files() { print FILES; }
@@ -42,11 +44,17 @@ def check_pages(found):
     assert len(os.listdir("man1")) == len(found), os.listdir("man1")
     for words, (inner, options) in found.items():
         page = pathlib.Path("man1", "-".join(("tutti",) + words) + ".1").read_text()
+        name = " ".join(("tutti",) + words)
         for verb in inner:
-            assert f"\n.It Nm {' '.join(('tutti',) + words + (verb,))}\n" in page, (words, verb)
-        for option in options:
-            assert re.search(rf"^\.It .*Fl Fl {option[2:]}( |$)", page, re.M), (words, option)
-        assert "\n.It 75\nstopped before the end" in page and ".Dd January 2, 1970\n" in page, words
+            assert re.search(rf"^  {verb} ", page, re.M), (words, verb)
+        assert all(option.replace("-", r"\-") in page for option in options if option != "--help"), words
+        text = re.sub(r"^.* --(help|usage) .*\n", "", call(TUTTI, *words, "--help"), flags=re.M)
+        text = text.replace(" \n", "\n")
+        shown = page.split(".Bd -literal\n")[1].split(".Ed\n")[0]
+        for code, character in ESCAPES:
+            shown = shown.replace(code, character)
+        assert shown == text, (name, shown, text)
+        assert "\n75  stopped before the end" in page and ".Dd January 2, 1970\n" in page, words
     if not shutil.which("mandoc"):
         return print("not checked: mandoc is missing")
     lint = subprocess.run(["mandoc", "-T", "lint", *map(str, pathlib.Path("man1").iterdir())],

@@ -77,9 +77,7 @@ void tt_page_put_files(FILE *f, const char *directory)
 
 void tt_page_put_folded(FILE *f, const char *summary, const char *text)
 {
-  fputs("<details><summary>", f);
-  tt_page_put(f, summary);
-  fputs("</summary><pre>", f);
+  tt_page_element(f, "<details><summary>", summary, "</summary><pre>");
   tt_page_put_verbatim(f, text);
   fputs("</pre></details>\n", f);
 }

@@ -6,7 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/files/files.h"
-#include "io/results/importance_read.h"
+#include "io/results/importance.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static int is_newer_than_model(const tt_run_page *p, const char *path)
   return !stat(path, &a) && !stat(model, &b) && a.st_mtime >= b.st_mtime;
 }
 
-static void put_target(const tt_run_page *p, const tt_importance_table *t, int64_t target,
+static void put_target(const tt_run_page *p, const tt_importance *t, int64_t target,
                        tt_ranked *order)
 {
   int64_t c = p->t[target].first, D = t->inputs;
@@ -33,15 +33,14 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
   for (int64_t d = 0; d < D; d++)
     order[d] = (tt_ranked){isnan(importance[d]) ? INFINITY : -importance[d], d};
   qsort(order, (size_t)D, sizeof *order, tt_compare_ranked);
-  fputs("<div class=\"wide\"><table class=\"tight\">\n<tr><th>", p->f);
-  tt_page_put(p->f, p->t[target].title);
-  fputs("</th><th class=\"number\">increase of ", p->f);
-  tt_page_put(p->f, t->metric[c]);
+  tt_page_element(p->f, "<div class=\"wide\"><table class=\"tight\">\n<tr><th>", p->t[target].title,
+                  "</th><th class=\"number\">increase of ");
+  tt_page_put(p->f, t->metric_text[c]);
   fputs("</th><th class=\"number\">between members</th></tr>\n", p->f);
   for (int64_t i = 0; i < D && i < MAX_INPUTS; i++) {
     int64_t d = order[i].index;
     fputs("<tr><td>", p->f);
-    tt_page_put_verbatim(p->f, t->input[d]);
+    tt_page_put_verbatim(p->f, t->input_name[d]);
     fputs("</td>", p->f);
     tt_page_number_cell(p->f, importance[d]);
     tt_page_number_cell(p->f, t->permutation_between[c * D + d]);
@@ -50,7 +49,7 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
   fputs("</table></div>\n", p->f);
 }
 
-static tt_err put_table(const tt_run_page *p, const tt_importance_table *t)
+static tt_err put_table(const tt_run_page *p, const tt_importance *t)
 {
   char about[256];
   tt_ranked *order = NULL;
@@ -69,7 +68,7 @@ static tt_err put_table(const tt_run_page *p, const tt_importance_table *t)
 tt_err tt_run_page_put_importance(const tt_run_page *p)
 {
   char path[TT_PATH_MAX];
-  tt_importance_table t;
+  tt_importance t;
   if (snprintf(path, sizeof path, "%s/importance.h5", p->directory) >= (int)sizeof path ||
       access(path, F_OK))
     return TT_OK;
@@ -78,7 +77,7 @@ tt_err tt_run_page_put_importance(const tt_run_page *p)
                 path);
     return TT_OK;
   }
-  if (tt_importance_table_read_local(path, &t)) {
+  if (tt_importance_read_local(path, &t)) {
     tt_log_root(TT_LOG_WARN, "left out: %s", tt_err_last());
     return TT_OK;
   }
@@ -87,6 +86,6 @@ tt_err tt_run_page_put_importance(const tt_run_page *p)
     tt_log_root(TT_LOG_WARN, "%s is of another model and is left out", path);
   else
     e = put_table(p, &t);
-  tt_importance_table_free(&t);
+  tt_importance_free(&t);
   return e;
 }

@@ -133,11 +133,7 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
   tt_page_put(p->f, p->k->owner[m]);
   fputs("</td>", p->f);
   tt_page_number_cell(p->f, k->index[m]);
-  if (k->network) {
-    fputs("<td>", p->f);
-    tt_page_put(p->f, k->network[m]);
-    fputs("</td>", p->f);
-  }
+  if (k->network) tt_page_element(p->f, "<td>", k->network[m], "</td>");
   fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
   if (has_weights(p)) tt_page_number_cell(p->f, k->weight[m]);
   tt_page_number_cell(p->f, k->epochs_done[m]);
@@ -322,9 +318,7 @@ void tt_run_page_put_out_of_bag(const tt_run_page *p)
   fputs("</tr>\n", p->f);
   for (int64_t i = 0; i < p->targets; i++) {
     int64_t c = p->t[i].first + p->t[i].count / 2;
-    fputs("<tr><td>", p->f);
-    tt_page_put(p->f, p->t[i].title);
-    fputs("</td>", p->f);
+    tt_page_element(p->f, "<tr><td>", p->t[i].title, "</td>");
     tt_page_number_cell(p->f, p->k->oob_rows[c]);
     for (int m = 0; m < TT_METRIC_COUNT; m++)
       if (isfinite(p->k->oob[m][0])) tt_page_number_cell(p->f, p->k->oob[m][c]);

@@ -28,6 +28,13 @@ static void put_escaped(FILE *f, const char *p, int superscripts)
 void tt_page_put(FILE *f, const char *text) { put_escaped(f, text, 1); }
 void tt_page_put_verbatim(FILE *f, const char *text) { put_escaped(f, text, 0); }
 
+void tt_page_element(FILE *f, const char *before, const char *text, const char *after)
+{
+  fputs(before, f);
+  tt_page_put(f, text);
+  fputs(after, f);
+}
+
 static void print_list(FILE *f, const char *format, va_list ap)
 {
   char text[1024];
@@ -64,9 +71,7 @@ static tt_err put_page(FILE *f, void *data)
           " report</p>\n<h1>",
           tt_chart_style, tt_page_style);
   tt_page_put(f, p->title);
-  fputs("</h1>\n<p class=\"lead\">", f);
-  tt_page_put(f, p->about);
-  fputs("</p>\n</header>\n<main>\n", f);
+  tt_page_element(f, "</h1>\n<p class=\"lead\">", p->about, "</p>\n</header>\n<main>\n");
   tt_err e = p->put(f, p->context);
   fprintf(f, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", tt_page_script);
   return e;
@@ -101,13 +106,8 @@ tt_err tt_page_write(const char *title, const char *about, const char *file, int
 
 void tt_page_begin_section(FILE *f, const char *title, const char *about)
 {
-  fputs("<section>\n<h2>", f);
-  tt_page_put(f, title);
-  fputs("</h2>\n", f);
-  if (!about) return;
-  fputs("<p class=\"about\">", f);
-  tt_page_put(f, about);
-  fputs("</p>\n", f);
+  tt_page_element(f, "<section>\n<h2>", title, "</h2>\n");
+  if (about) tt_page_element(f, "<p class=\"about\">", about, "</p>\n");
 }
 
 void tt_page_end_section(FILE *f) { fputs("</section>\n", f); }
@@ -118,9 +118,7 @@ void tt_page_end_pairs(FILE *f) { fputs("</dl>\n", f); }
 void tt_page_pair(FILE *f, const char *name, const char *format, ...)
 {
   va_list ap;
-  fputs("<dt>", f);
-  tt_page_put(f, name);
-  fputs("</dt><dd>", f);
+  tt_page_element(f, "<dt>", name, "</dt><dd>");
   va_start(ap, format);
   print_list(f, format, ap);
   va_end(ap);
@@ -141,14 +139,8 @@ void tt_page_end_charts(FILE *f) { fputs("</div>\n", f); }
 void tt_page_chart(FILE *f, const tt_chart *c)
 {
   if (c->count == 0) return;
-  fputs("<figure>\n<figcaption><b>", f);
-  tt_page_put(f, c->title);
-  fputs("</b>", f);
-  if (c->note && *c->note) {
-    fputs(" <span>", f);
-    tt_page_put(f, c->note);
-    fputs("</span>", f);
-  }
+  tt_page_element(f, "<figure>\n<figcaption><b>", c->title, "</b>");
+  if (c->note && *c->note) tt_page_element(f, " <span>", c->note, "</span>");
   fputs("</figcaption>\n", f);
   tt_chart_put_inline(f, c);
   fputs("</figure>\n", f);
@@ -159,18 +151,8 @@ void tt_page_end_verdict(FILE *f) { fputs("</section>\n", f); }
 
 void tt_page_verdict(FILE *f, const char *question, const char *figure, const tt_sentences *words)
 {
-  fputs("<div>\n<h2>", f);
-  tt_page_put(f, question);
-  fputs("</h2>\n", f);
-  if (figure && *figure) {
-    fputs("<p class=\"figure\">", f);
-    tt_page_put(f, figure);
-    fputs("</p>\n", f);
-  }
-  for (int64_t i = 0; i < words->count; i++) {
-    fputs("<p>", f);
-    tt_page_put(f, words->text[i]);
-    fputs("</p>\n", f);
-  }
+  tt_page_element(f, "<div>\n<h2>", question, "</h2>\n");
+  if (figure && *figure) tt_page_element(f, "<p class=\"figure\">", figure, "</p>\n");
+  for (int64_t i = 0; i < words->count; i++) tt_page_element(f, "<p>", words->text[i], "</p>\n");
   fputs("</div>\n", f);
 }

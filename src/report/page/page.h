@@ -21,6 +21,8 @@ tt_err tt_page_check_place(const char *path, int force);
 /* Write text: escaped; ^2 and ^3 become superscripts, unless verbatim. */
 void tt_page_put(FILE *f, const char *text);
 void tt_page_put_verbatim(FILE *f, const char *text);
+/* Escaped text between tags, which are written as they are. */
+void tt_page_element(FILE *f, const char *before, const char *text, const char *after);
 /* Write formatted text, escaped; cut after 1023 bytes. */
 void tt_page_print(FILE *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

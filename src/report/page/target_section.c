@@ -134,11 +134,8 @@ static void put_table_row(const tt_run_page *p, int64_t i)
   tt_target_verdict v = tt_target_judge(p, i);
   int is_class = tt_target_is_class(p->k, t->first);
   int64_t column = t->first + t->count / 2;
-  fputs("<tr><td>", p->f);
-  tt_page_put(p->f, t->title);
-  fputs("</td><td>", p->f);
-  tt_page_put(p->f, is_class ? "class" : p->k->units[t->first]);
-  fputs("</td>", p->f);
+  tt_page_element(p->f, "<tr><td>", t->title, "</td>");
+  tt_page_element(p->f, "<td>", is_class ? "class" : p->k->units[t->first], "</td>");
   tt_page_number_cell(p->f, v.error);
   tt_page_number_cell(p->f, 100 * v.relative);
   tt_page_number_cell(p->f, p->k->score[TT_METRIC_r2][column]);

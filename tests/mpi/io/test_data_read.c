@@ -322,7 +322,7 @@ TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {
   refused(&cfg, TT_E_DATA, "dataset 'x' (weights) is 2500 x 3", file);
   cfg = config();
   cfg.data_split_column = shorter;
-  refused(&cfg, TT_E_DATA, "'short' (data.split.column) has 2499 rows", file);
+  refused(&cfg, TT_E_DATA, "'short' (data.split.column) is 2499 x 1", file);
   cfg = config();
   cfg.data_split_train = 0.9;
   refused(&cfg, TT_E_CONFIG, "more than 1", "data.split");

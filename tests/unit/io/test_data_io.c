@@ -251,7 +251,7 @@ TT_TEST (every_bad_split_is_reported) {
   } bad[] = {
       {"bad", "dataset 'bad', row 3: 3; 0 is train"},
       {"none", "dataset 'none' leaves no row to train on"},
-      {"few", "'few' (data.split.column) has 2 rows, the inputs have 6"},
+      {"few", "'few' (data.split.column) is 2 x 1"},
       {"missing", "there is no dataset 'missing'"},
   };
   make_splits();
