@@ -5,7 +5,7 @@
 
 Runs it on 1 and 3 ranks, without a problem and with every problem that is possible without a GPU:
 each must be reported, also all together, and the exit status is 69 exactly if there are problems.
-The links between ranks.
+The links between ranks, and what `tutti plan --links` says about teams of ranks over them.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-SOUND, UNAVAILABLE, USAGE = 0, 69, 64
+SOUND, UNAVAILABLE, USAGE, BAD_DATA = 0, 69, 64, 65
 FOUND = re.compile(r"^\d+\. (.*)", re.MULTILINE)
 TUTTI, MPIRUN = sys.argv[1], sys.argv[2:]
 HOST = socket.gethostname()
@@ -132,6 +132,47 @@ def links():
         fail(f"links: {link}, {shown}")
     if not 1e-8 < link["latency_seconds"] < 1 or not link["bytes_per_second"] > 1e6:
         fail(f"not a link: {link}")
+    return text
+
+
+def plan(folder, *arguments):
+    done = subprocess.run([TUTTI, "plan", folder / "plan.yaml", *arguments], capture_output=True,
+                          text=True, cwd=folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plan_with_links(folder, measured):
+    """tutti plan says when a team pays; by hand for 4-4x64-1, 8 parts, 2 ranks, 2 us, 1 GB/s."""
+    rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 11},{i % 13}" for i in range(600))
+    (folder / "rows.csv").write_text("a,b,c,d,y\n" + rows + "\n")
+    (folder / "plan.yaml").write_text(
+        "data: {file: rows.csv}\nensembles: [{name: all, members: 1}]\n"
+        "model: {hidden: [64, 64, 64, 64]}\n"
+        "train: {batch_size: 256, parts: 8}\nrun: {device: cpu, directory: out}\n")
+    (folder / "measured.json").write_text(measured)
+    code, text = plan(folder, "--ranks", "2", "--links", "measured.json")
+    if code or text.count("over the slowest link the exchange of a step takes") != 1:
+        fail(f"plan with measured links: {code}\n{text}")
+    link = {"between": [0, 1], "one_node": True}
+    (folder / "links.json").write_text(json.dumps({"links": [
+        {**link, "latency_seconds": 2e-6, "bytes_per_second": 9e9},
+        {**link, "latency_seconds": 1e-6, "bytes_per_second": 1e9}]}))
+    params = 4 * 64 + 64 + 3 * (64 * 64 + 64) + 64 + 1
+    for stages, messages, sent, speedup in (("1", 3, 4 * params, 2.0),
+                                            ("2", 8 + 2, 4 * 64 * 256, None)):
+        code, text = plan(folder, "--ranks", "2", "--links", "links.json", "--set",
+                          f"run.stages={stages}")
+        exchange = 1e3 * (messages * 2e-6 + sent / 1e9)
+        found = re.search(r"takes ([\d.]+) ms; faster than one rank if a step takes more than "
+                          r"([\d.]+) ms there", text)
+        speedup = speedup or float(re.search(r"at most ([\d.]+) times as fast", text)[1])
+        wanted = exchange, exchange / (1 - 1 / speedup)
+        if code or any(abs(float(a) - b) > 0.02 * b for a, b in zip(found.groups(), wanted)):
+            fail(f"plan, stages {stages}: {wanted} ms expected\n{text}")
+    (folder / "none.json").write_text('{"links": []}')
+    code, text = plan(folder, "--ranks", "2", "--links", "none.json")
+    if code != BAD_DATA or "none.json: no links between ranks" not in text:
+        fail(f"plan without links: {code}\n{text}")
 
 
 def main():
@@ -142,9 +183,10 @@ def main():
         sys.exit(77)
     no_gpu = [] if "built without CUDA" in text else ["sees no GPU"]
     without_a_job(cores, no_gpu)
-    links()
+    measured = links()
     with tempfile.TemporaryDirectory() as folder:
         with_faults(pathlib.Path(folder), cores, no_gpu)
+        plan_with_links(pathlib.Path(folder), measured)
 
 
 if __name__ == "__main__":
