@@ -9,6 +9,7 @@ campaign are killed (SIGKILL) at random. In the end model.h5 has the bits of the
 label.mode command.
 """
 import argparse
+import calendar
 import csv
 import io
 import json
@@ -113,8 +114,9 @@ def events(folder, out):
 
 
 def judge(folder, out, points):
-    """Each point is labeled once, and nobody has a point that somebody else has."""
-    state, done = {}, {}
+    """Each point is labeled once, and nobody has a point that somebody else has: until the end of
+    the lease."""
+    state, done, until = {}, {}, {}
     for e in events(folder, out)[1:]:
         if "begin" in e:
             continue
@@ -122,6 +124,9 @@ def judge(folder, out, points):
             now = e["state"] if isinstance(e["state"], str) else e["state"][i]
             h.check(now != "asked" or state[n] == "queued", f"point {n} was {state.get(n)}: {e}")
             state[n] = now
+            until[n] = e.get("until", until.get(n))
+            told = calendar.timegm(time.strptime(e["time"], "%Y-%m-%dT%H:%M:%SZ"))
+            h.check(e["state"] != "expired" or told >= until[n], f"expired before {until[n]}: {e}")
             done[n] = done.get(n, 0) + (now in ("labeled", "impossible") and "again" not in e)
     h.check(len(state) == points, f"{len(state)} points, not {points}")
     h.check(set(done.values()) == {1}, f"answers of points: {sorted(done.values())}")
