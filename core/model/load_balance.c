@@ -4,9 +4,11 @@
 #include "core/base/mem.h"
 
 /* Floating point operations of the steps of a member without early stopping; missing labels of an
- * ensemble are ignored. */
+ * ensemble are ignored. With `by` an ensemble has its own rows, in all parts of the split. */
 static double training_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
 {
+  int64_t own = c->ensemble ? c->ensemble[m->ensemble].rows.count : 0;
+  if (own > 0) rows = own;
   int64_t rows_per_epoch = tt_cohort_epoch_rows(c, rows > 0 ? rows : 1);
   int64_t steps = (rows_per_epoch + c->batch_size - 1) / c->batch_size;
   int64_t epochs = m->hyper.epochs > 0 ? m->hyper.epochs : 1;

@@ -5,7 +5,7 @@
 
 /* Whether a results.h5 has groups; 0 also if there is no such file. */
 int tt_group_scores_exist(const char *file);
-/* Some lines of text about each column: quartiles, the best and the worst groups, a histogram; never
+/* Some lines of text about each column: quartiles, the best and worst groups, a histogram; never
  * a line for each group. Owner of *text: the caller, free. Errors: DATA, IO, MEM. */
 tt_err tt_group_scores_text(const char *file, char **text);
 #endif
