@@ -93,7 +93,7 @@ static inline int is_there(const char *name) { return !access(in_label(name), F_
 static inline void clear(void)
 {
   tt_barrier(comm);
-  if (tt_comm_is_root(comm)) scratch_remove(label);
+  if (tt_comm_is_root(comm)) tt_directory_remove(label);
   tt_barrier(comm);
 }
 
