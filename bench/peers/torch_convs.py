@@ -9,7 +9,7 @@ divided by the steps between. PyTorch: `loop`, one network after another; `group
 convolution with groups = members. Its batches lie ready. `sgemm`: torch.mm of 1024 x 1024 matrices, the roof.
 
 One JSON line per program and round: seconds of a step of all members and GFLOP/s of its convolutions (two
-forward, two gradients of weights, one of inputs). That the maths are equal is shown by laws.front_oracle.
+forward, two gradients of weights, one of inputs). That the maths are equal is shown by laws.oracle.
 Needs torch, h5py, numpy.
 """
 import argparse

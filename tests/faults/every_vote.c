@@ -81,7 +81,7 @@ static void write_bytes(const site *s, const char *file, const char *bytes, int6
 /* The run directory as it was when two checkpoints had been written. */
 static void restore(const site *s)
 {
-  scratch_remove(s->out);
+  tt_directory_remove(s->out);
   if (mkdir(s->out, 0700) != 0) tt_panic("%s: cannot be made", s->out);
   write_bytes(s, "ckpt-g000001.h5", s->first, s->first_bytes);
   write_bytes(s, "ckpt-g000002.h5", s->second, s->second_bytes);
@@ -211,7 +211,7 @@ static void prepare(site *s)
   if (life(0, 0, 0.0, s, &votes)) tt_panic("undisturbed: %s", tt_err_last());
   name_of(s, "model.h5", path);
   if (root && tt_model_read_local(path, &s->wanted)) tt_panic("%s", tt_err_last());
-  if (root) scratch_remove(s->out);
+  if (root) tt_directory_remove(s->out);
   tt_barrier(s->world);
   for (int i = 0; i < 2; i++)
     if (life(0, 0, 1e-6, s, &votes) != TT_E_STOPPED) tt_panic("no time: %s", tt_err_last());

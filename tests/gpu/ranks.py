@@ -16,7 +16,10 @@ import subprocess
 import sys
 import tempfile
 
-SKIPPED, UNAVAILABLE = 77, 69
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import differences, skip
+
+UNAVAILABLE = 69
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "energy" / "energy.csv"
 JOB = """\
 data: {file: energy.h5, split: {train: 0.8, validation: 0.1, test: 0.1, seed: 7}}
@@ -31,11 +34,6 @@ INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,
 RANKS = (1, 3)
 PATHS = ("warp", "block", "layered", "cluster")  # TT_GPU_PATHS
 TEAM = ["--set", "train.parts=4", "--set", "run.ranks_per_member=3"]
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
 
 
 try:
@@ -111,17 +109,6 @@ def train(args, folder, ranks, settings):
     return out
 
 
-def contents(path):
-    """{name: bytes} of all datasets without those about this run: ranks, time, command line."""
-    found = {}
-    with h5py.File(path, "r") as f:
-        def take(name, thing):
-            if isinstance(thing, h5py.Dataset) and not name.startswith("provenance"):
-                found[name] = (thing.shape, thing.dtype.str, thing[()].tobytes())
-        f.visititems(take)
-    return found
-
-
 def compare_with_h5diff(one, other, settings):
     """h5diff has no option for bits: it compares values, and 0 with -0 as the same."""
     for name in ("model.h5", "results.h5"):
@@ -133,14 +120,10 @@ def compare_with_h5diff(one, other, settings):
 
 
 def compare(one, other, settings):
-    count = 0
-    for name in ("model.h5", "results.h5"):
-        a, b = contents(one / name), contents(other / name)
-        wrong = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
-        if wrong:
-            sys.exit(f"{settings}: {name} of {RANKS} ranks differ in {', '.join(wrong)}")
-        count += len(a)
-    print(f"  {name_of(settings)}: {count} datasets, the same bits on {RANKS} ranks")
+    wrong = differences(one, other)
+    if wrong:
+        sys.exit(f"{settings}: {RANKS} ranks differ in {', '.join(wrong)}")
+    print(f"  {name_of(settings)}: the same bits on {RANKS} ranks")
 
 
 def main():

@@ -66,11 +66,9 @@ def try_path(args, folder, settings):
         return None
     kill_after_a_checkpoint(args, folder, killed, settings)
     finish(args, folder, killed, settings)
-    for file in ("model.h5", "results.h5"):
-        a, b = ranks.contents(whole / file), ranks.contents(killed / file)
-        wrong = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
-        if wrong:
-            sys.exit(f"{settings}: {file} differs after a restart in {', '.join(wrong)}")
+    wrong = ranks.differences(whole, killed)
+    if wrong:
+        sys.exit(f"{settings}: differs after a restart in {', '.join(wrong)}")
     print(f"  {name}: the same bits after SIGKILL and a restart, RMSE {rmse(whole):.3f}")
     return rmse(whole)
 

@@ -1,11 +1,14 @@
-/* test_oracle.c — law: fifty steps equal those of PyTorch in double precision, up to 1e-5 of the
+/* test_oracle.c — laws: fifty steps equal those of PyTorch in double precision, up to 1e-5 of the
  * largest weight. Every optimizer, schedule, loss and average, layer_norm and residual layers;
- * recorded by tests/oracle/record.py in tests/data/oracle.h5. */
+ * recorded by tests/oracle/record.py in tests/data/oracle.h5. So do the losses and weights of twenty
+ * steps of networks for images and profiles: every kind of row and two residual networks; recorded by
+ * tests/oracle/record_front.py in tests/data/fronts.h5. */
 #include "tests/support/problem.h"
 
 #include <hdf5.h>
 
 enum { ROWS = 36, TRAIN = 24, INPUTS = 3, TARGETS = 2, KEPT = 2 };
+enum { FRONT_ROWS = 24, FRONT_STEPS = 20 };
 
 static void read_all(hid_t place, const char *name, hid_t type, void *dst)
 {
@@ -116,13 +119,13 @@ static problem read_problem(hid_t file, const char *settings)
   return p;
 }
 
-static double apart(const float *got, const float *want, int64_t n)
+static double apart(const float *got, const double *want, int64_t n)
 {
   double worst = 0.0, size = 0.0;
   for (int64_t i = 0; i < n; i++) {
-    double gap = fabs((double)got[i] - (double)want[i]);
+    double gap = fabs((double)got[i] - want[i]);
     worst = fmax(worst, isnan(gap) ? INFINITY : gap);
-    size = fmax(size, fabs((double)want[i]));
+    size = fmax(size, fabs(want[i]));
   }
   return worst / size;
 }
@@ -130,12 +133,11 @@ static double apart(const float *got, const float *want, int64_t n)
 /* Largest difference in the weights, or in their average, at the recorded steps. */
 static double follow(problem *p, way variant, hid_t run, const int32_t *kept)
 {
-  float *want = NULL;
-  double worst = 0.0;
+  double *want = NULL, worst = 0.0;
   tt_progress progress;
   int64_t params = p->c.model.params;
   TT_CHECK_OK(TT_ALLOC(want, KEPT * params));
-  read_all(run, "weights", H5T_NATIVE_FLOAT, want);
+  read_all(run, "weights", H5T_NATIVE_DOUBLE, want);
   problem_start(p, variant, everyone(p));
   tt_state *s = problem_state(p, everyone(p));
   read_all(run, "init", H5T_NATIVE_FLOAT, TT_FIELD(s, weights));
@@ -170,10 +172,12 @@ static void one_run(hid_t file, const char *name, int turn)
   H5Gclose(run);
 }
 
-TT_TEST (fifty_steps_are_those_of_pytorch) {
+/* The number of recorded runs in a file of tests/data. */
+static int all_runs(const char *data, void (*one)(hid_t file, const char *name, int turn))
+{
   char path[512], name[64];
   const char *elsewhere = getenv("TUTTI_TEST_DATA"); /* for a program copied to another machine */
-  snprintf(path, sizeof path, "%s/oracle.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);
+  snprintf(path, sizeof path, "%s/%s", elsewhere ? elsewhere : TUTTI_TEST_DATA, data);
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   H5G_info_t all;
   int runs = 0;
@@ -182,8 +186,100 @@ TT_TEST (fifty_steps_are_those_of_pytorch) {
   for (hsize_t i = 0; i < all.nlinks; i++) {
     H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT);
     if (strchr(name, '_') == name + 1 || !strcmp(name, "x") || !strcmp(name, "kept")) continue;
-    one_run(file, name, runs++);
+    one(file, name, runs++);
   }
-  TT_CHECK(runs, >=, (int)TT_OPT_COUNT + (int)TT_SCHEDULE_COUNT + (int)TT_LOSS_COUNT);
   H5Fclose(file);
+  return runs;
+}
+
+TT_TEST (fifty_steps_are_those_of_pytorch) {
+  TT_CHECK(all_runs("oracle.h5", one_run), >=,
+           (int)TT_OPT_COUNT + (int)TT_SCHEDULE_COUNT + (int)TT_LOSS_COUNT);
+}
+
+/* fronts */
+
+static void read_attribute(hid_t place, const char *name, hid_t type, void *dst)
+{
+  hid_t a = H5Aopen(place, name, H5P_DEFAULT);
+  TT_CHECK(H5Aread(a, type, dst), >=, 0);
+  H5Aclose(a);
+}
+
+static tt_front read_front(hid_t run)
+{
+  char rows[512] = "";
+  int64_t shape[3];
+  int axes, possible;
+  tt_front f;
+  tt_front_fault fault;
+  hid_t a = H5Aopen(run, "front", H5P_DEFAULT), text = H5Aget_type(a);
+  TT_CHECK(H5Tget_size(text), <, sizeof rows);
+  TT_CHECK(H5Aread(a, text, rows), >=, 0);
+  H5Tclose(text);
+  H5Aclose(a);
+  read_attribute(run, "axes", H5T_NATIVE_INT, &axes);
+  read_attribute(run, "shape", H5T_NATIVE_INT64, shape);
+  const int64_t size[] = {shape[0], axes == 1 ? shape[2] : shape[1], shape[2]};
+  TT_CHECK_OK(
+      tt_front_read(rows, &(tt_front_shape){.dims = axes, .size = size, .activation = TT_ACT_tanh},
+                    &f, &possible, &fault));
+  TT_CHECK(possible, ==, 1);
+  return f;
+}
+
+/* One member, full batches, one step an epoch. */
+static problem read_front_problem(hid_t run)
+{
+  tt_front f = read_front(run);
+  const int64_t none = 1, inputs = (int64_t)f.channels * f.size[0] * f.size[1];
+  problem p = problem_make(FRONT_ROWS, inputs, 1, 1, 1, &none, 0, TT_ACT_tanh, TT_OUTPUT_mean);
+  tt_model_shape shape = usual_shape(inputs, 1, &none, 0, TT_ACT_tanh, TT_OUTPUT_mean);
+  shape.front = &f;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.batch_size = FRONT_ROWS;
+  p.c.max_epochs = p.c.member[0].hyper.epochs = FRONT_STEPS;
+  p.c.member[0].hyper.learning_rate = 0.0078125f;
+  for (int r = 0; r < FRONT_ROWS; r++) p.d->split[r] = TT_TRAIN;
+  read_all(run, "x", H5T_NATIVE_FLOAT, p.d->x);
+  read_all(run, "y", H5T_NATIVE_FLOAT, p.d->y);
+  return p;
+}
+
+static void follow_front(problem *p, way variant, hid_t run, const char *name)
+{
+  double *want = NULL, losses[FRONT_STEPS];
+  TT_CHECK_OK(TT_ALLOC(want, p->c.model.params));
+  problem_start(p, variant, everyone(p));
+  tt_state *s = problem_state(p, everyone(p));
+  read_all(run, "init", H5T_NATIVE_FLOAT, TT_FIELD(s, weights));
+  TT_CHECK_OK(variant.ops->load(p->engine, everyone(p), s));
+  problem_finish(p, 7);
+  TT_CHECK_OK(variant.ops->save(p->engine, everyone(p), s));
+  read_all(run, "weights", H5T_NATIVE_DOUBLE, want);
+  read_all(run, "loss", H5T_NATIVE_DOUBLE, losses);
+  double weights = apart(TT_FIELD(s, weights), want, p->c.model.params);
+  double loss = apart(TT_FIELD(s, loss_train), losses, FRONT_STEPS);
+  fprintf(stderr, "  %-8s %-13s weights %.1e, losses %.1e\n", variant.name, name, weights, loss);
+  TT_CHECK(weights, <=, 1e-5);
+  TT_CHECK(loss, <=, 1e-5);
+  tt_state_destroy(&s);
+  tt_free(want);
+}
+
+static void one_front(hid_t file, const char *name, int turn)
+{
+  hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
+  (void)turn;
+  for (const way *w = every_way(); w->name; w++) {
+    problem p = read_front_problem(run);
+    int suited = !DOUBLE || (takes(*w, 0) && !strstr(name, "net")); /* slow */
+    if (suited && can(*w, &p.c)) follow_front(&p, *w, run, name);
+    problem_free(&p);
+  }
+  H5Gclose(run);
+}
+
+TT_TEST (twenty_steps_of_fronts_are_those_of_pytorch) {
+  TT_CHECK(all_runs("fronts.h5", one_front), >=, 11);
 }

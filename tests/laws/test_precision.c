@@ -3,7 +3,14 @@
  * by bit; validation losses and predictions are in fp32. Runs only on paths with tensor cores. */
 #include "tests/support/problem.h"
 
-enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
+enum {
+  EACH = 2,
+  ENSEMBLES = 2,
+  MEMBERS = EACH * ENSEMBLES,
+  ROWS = 90,
+  EPOCHS = 3 - DOUBLE,
+  BAD = 1
+};
 
 /* Widths that are no multiple of a fragment; both paths multiply them on tensor cores. */
 typedef struct shape {
@@ -51,18 +58,27 @@ static problem make(const shape *s)
   return p;
 }
 
+/* Every law compares with the same run, which the first of them trains: the double is slow. */
+static tt_state *kept[MAX_WAYS][SHAPES];
+
+static int free_kept(void **state)
+{
+  (void)state;
+  for (int i = 0; i < MAX_WAYS; i++)
+    for (int k = 0; k < SHAPES; k++) tt_state_destroy(&kept[i][k]);
+  return 0;
+}
+
 static void all_ways(void (*law)(const shape *s, way variant, const tt_state *want))
 {
   way variant[MAX_WAYS];
   for (int i = 0, n = tensor_ways(variant); i < n; i++)
     for (int k = 0; k < SHAPES; k++) {
       problem p = make(&shapes[k]);
-      if (can(variant[i], &p.c)) {
-        tt_state *want = problem_run(&p, variant[i], everyone(&p), 1000);
-        law(&shapes[k], variant[i], want);
-        tt_state_destroy(&want);
-      }
+      int possible = can(variant[i], &p.c);
+      if (possible && !kept[i][k]) kept[i][k] = problem_run(&p, variant[i], everyone(&p), 1000);
       problem_free(&p);
+      if (possible) law(&shapes[k], variant[i], kept[i][k]);
     }
 }
 
@@ -206,3 +222,5 @@ TT_TEST (every_precision_has_its_own_arithmetic_text) {
     problem_free(&p);
   }
 }
+
+TT_SUITE(NULL, free_kept)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Record what PyTorch does in twenty steps with networks for images and profiles: tests/data/fronts.h5,
-to which tests/laws/test_front_oracle.c holds the engines. Needs Debian's python3-torch, python3-h5py.
+to which tests/laws/test_oracle.c holds the engines. Needs Debian's python3-torch, python3-h5py.
 Usage: record_front.py FILE
 
 Full batches, Adam, mean squared error, tanh, double precision. A group of the file is a network: its

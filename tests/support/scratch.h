@@ -1,6 +1,7 @@
 /* scratch.h — a directory for one test program that all ranks know, removed at the end. */
 #ifndef TT_SCRATCH_H
 #define TT_SCRATCH_H
+#include "core/base/directory.h"
 #include "mpi/comm.h"
 
 #include <dirent.h>
@@ -34,25 +35,11 @@ static inline int scratch_count(const char *directory, const char *prefix)
   return n;
 }
 
-/* Remove a directory and its content, with one level of subdirectories. Local. */
-static inline void scratch_remove(const char *directory)
-{
-  char path[2 * SCRATCH_ROOM];
-  DIR *d = opendir(directory);
-  for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-    if (snprintf(path, sizeof path, "%s/%s", directory, e->d_name) >= (int)sizeof path) continue;
-    if (unlink(path) != 0) scratch_remove(path);
-  }
-  if (d) closedir(d);
-  rmdir(directory);
-}
-
 /* Collective. */
 static inline void scratch_end(tt_comm *c, const char *directory)
 {
   tt_barrier(c);
-  if (tt_comm_is_root(c)) scratch_remove(directory);
+  if (tt_comm_is_root(c)) tt_directory_remove(directory);
 }
 
 /* Create an empty file. Local. Returns 0 on success. */

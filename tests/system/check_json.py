@@ -1,19 +1,14 @@
 #!/usr/bin/python3
 """--json of every verb that tells something: one object, with the keys of docs/json.md and the
-numbers of the files.
-
-    check_json.py TUTTI SOURCE
-"""
+numbers of the files."""
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import ROOT, h5py, np, sets, test, tutti
+
 
 JOB = """\
 title: A "title"
@@ -26,16 +21,14 @@ run: {device: cpu, directory: out}
 """
 
 
-def run(*command, codes=(0,)):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode in codes, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout
+def run(*words, code=0):
+    return tutti(*words, code=code).out
 
 
-def documented(source):
+def documented(page):
     """{verb: keys of its object} in docs/json.md."""
     keys, verb = {}, None
-    for line in (pathlib.Path(source) / "docs/json.md").read_text().splitlines():
+    for line in page.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) > 3 and ("`" in cells[1] or (not cells[1] and verb)):
             verb = cells[1].replace("`", "") or verb
@@ -57,10 +50,10 @@ def lines_with(text, label):
     return [" ".join(line.split()[1:]) for line in text.splitlines() if line.startswith(label)]
 
 
-def check_plan(tutti, keys, *words):
+def check_plan(keys, *words):
     """The plan as JSON says what the plan as text says; returns it."""
-    plan = json.loads(run(tutti, "plan", *words, "--json"))
-    text = run(tutti, "plan", *words)
+    plan = json.loads(run("plan", *words, "--json"))
+    text = run("plan", *words)
     check_keys(keys, "plan", plan, ["cohorts"])
     paths = [path for cohort in plan["cohorts"] for path in cohort["cuda_paths"]]
     said = [f"path {p['path'] or 'none'} on {p['gpu']}: {p['why']}" for p in paths]
@@ -70,25 +63,24 @@ def check_plan(tutti, keys, *words):
     return plan, text
 
 
-def check_cuda(tutti, keys):
+def check_cuda(keys):
     """The CUDA paths, in a build with CUDA; it needs no GPU. A wide network takes another path."""
-    done = subprocess.run([tutti, "plan", "job.yaml", "--set", "run.device=gpu"], capture_output=True, text=True)
-    if "built without CUDA" in done.stderr:
+    if "built without CUDA" in tutti("plan", "job.yaml", *sets("run.device=gpu"), code=(0, 69)).err:
         print("skipped: CUDA paths: this tutti was built without CUDA")
         return
     for hidden, path in (("[4]", "warp"), ("[512,512]", "layered")):
-        plan, text = check_plan(tutti, keys, "job.yaml", "--set", "run.device=gpu", "--set", "model.hidden=" + hidden)
+        plan, text = check_plan(keys, "job.yaml", "--set", "run.device=gpu", "--set", "model.hidden=" + hidden)
         paths = plan["cohorts"][0]["cuda_paths"]
         assert len(paths) == 4 and all(p["path"] == path and p["why"] for p in paths), paths
-    check_exchange(tutti, keys)
+    check_exchange(keys)
     print("CUDA paths:", ", ".join(f"{p['path']} on {p['gpu']}" for p in paths))
 
 
-def check_exchange(tutti, keys):
+def check_exchange(keys):
     """Text and JSON name the same memory, that of run.exchange; auto may be host, as the MPI library is."""
     words = {"host": "host memory", "device": "GPU memory, as", "nccl": "GPU memory, by NCCL", "auto": "GPU memory where"}
     for wanted in words:
-        plan, text = check_plan(tutti, keys, "job.yaml", "--ranks", "4", "--set", "run.device=gpu", "--set", "train.parts=4",
+        plan, text = check_plan(keys, "job.yaml", "--ranks", "4", "--set", "run.device=gpu", "--set", "train.parts=4",
                                 "--set", "run.ranks_per_member=2", "--set", f"run.exchange={wanted}")
         found = plan["exchange"]["from"]
         assert found == wanted or (wanted, found) == ("auto", "host"), (wanted, found)
@@ -99,11 +91,11 @@ def check_exchange(tutti, keys):
         assert lines_with(text, "ranks") == ["4: 2 teams of 2 ranks, 2 members in the first, 1 in the last"], text
 
 
-def check_campaign(tutti, keys, known):
+def check_campaign(keys, known):
     """plan, status and report of a campaign."""
-    run(tutti, "campaign", "init", "c")
+    run("campaign", "init", "c")
     settings = ["--set", "train.epochs=5", "--set", "stop.rounds=2", "--set", "run.device=cpu"]
-    plan, text = check_plan(tutti, keys, "c/campaign.yaml", *settings)
+    plan, text = check_plan(keys, "c/campaign.yaml", *settings)
     c = plan["campaign"]
     assert lines_with(text, "rounds") == [f"at most {c['rounds']} of {c['batch']} queries each, then a last training"]
     n = c["labels"]
@@ -112,13 +104,12 @@ def check_campaign(tutti, keys, known):
     assert lines_with(text, "cost") == [
         "training {first_round:.3g} GFLOP in round 1, {last_round:.3g} in the last, at most {training:.3g} in "
         "all".format(**c["gflop"])], (c, text)
-    run(tutti, "campaign", "run", "c/campaign.yaml", "-q", *settings)
-    status = json.loads(run(tutti, "status", "c/campaign", "--json"))
+    run("campaign", "run", "c/campaign.yaml", "-q", *settings)
+    status = json.loads(run("status", "c/campaign", "--json"))
     assert set(status) == keys["status of a campaign"] - {"training"}, set(status) ^ keys["status of a campaign"]
     assert status["rounds"] == 3 and status["labels_now"] == n["first"] + 20, status
-    wrong = subprocess.run([tutti, "status", "c"], capture_output=True, text=True)
-    assert wrong.returncode == 66 and "did you mean 'c/campaign'?" in wrong.stderr, wrong
-    report = json.loads(run(tutti, "report", "c/campaign", "--json"))
+    tutti("status", "c", code=66, says="did you mean 'c/campaign'?")
+    report = json.loads(run("report", "c/campaign", "--json"))
     assert set(report) == keys["report of a campaign"], set(report) ^ keys["report of a campaign"]
     assert report["curves"][0]["error"] == report["error"] and report["rounds"] == 3, report
     for got in (plan, status, report):
@@ -147,60 +138,56 @@ def check_evaluate(got):
     assert len(got["conformal"]) == 1 and 0 < got["error_correlation"] <= 1, got
 
 
-def check_verbs(tutti, keys):
+def check_verbs(keys):
     """Every verb with --json is in the page, and no other one."""
-    verbs = re.findall(r"^  (\w+) ", run(tutti, "help"), re.M)
-    able = {verb for verb in verbs if "--json" in run(tutti, "help", verb, codes=(0, 64))}
+    verbs = re.findall(r"^  (\w+) ", run("help"), re.M)
+    able = {verb for verb in verbs if "--json" in run("help", verb, code=(0, 64))}
     assert able - {"campaign"} == {name.split()[0] for name in keys}, (able, set(keys))
 
 
-def main(tutti, source):
-    keys = documented(source)
-    text = (pathlib.Path(source) / "docs/json.md").read_text()
-    known = set(re.findall(r"`(\w+)`", text))
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        rows = "\n".join(f"{i % 7},{i % 11},{(i * i) % 11}" for i in range(60))
-        pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
-        run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
-        pathlib.Path("job.yaml").write_text(JOB)
-        run(tutti, "train", "job.yaml", "-q")
-        got = {verb: json.loads(run(tutti, *words, "--json", codes=(0, 69) if verb == "doctor" else (0,)))
-               for verb, words in (("info", ["info", "out/model.h5"]),
-                                   ("evaluate", ["evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]),
-                                   ("explain", ["explain", "out/model.h5", "samples.h5"]),
-                                   ("report", ["report", "out"]), ("doctor", ["doctor"]),
-                                   ("options", ["options"]), ("status", ["status", "out"]))}
-        got["plan"], _ = check_plan(tutti, keys, "job.yaml", "--ranks", "2")
-        assert got["plan"]["campaign"] is None
-        check_evaluate(got["evaluate"]["targets"][0])
-        for verb, lists in (("info", []), ("evaluate", ["targets"]), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
-                            ("options", ["options"]), ("status", [])):
-            check_keys(keys, verb, got[verb], lists)
-        for verb, answer in got.items():
-            assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
-        check_verbs(tutti, keys)
-        check_cuda(tutti, keys)
-        check_campaign(tutti, keys, known)
-        with h5py.File("out/results.h5") as f:
-            rmse, inside = f["ensemble_rmse"][0], f["coverage"][1, 0]
-        target = got["report"]["targets"][0]
-        assert abs(target["rmse"] - rmse) < 1e-9 and abs(target["coverage"] - inside) < 1e-9, target
-        assert got["info"]["title"] == 'A "title"' and got["info"]["provenance"]["seed"] == 1
-        shapes = {d["name"]: d["shape"] for d in got["info"]["datasets"]}
-        with h5py.File("out/model.h5") as f:
-            assert all(list(f[name].shape) == shape for name, shape in shapes.items()), shapes
-        assert got["plan"]["members_of_rank"] == [2, 1] and got["plan"]["cohorts"][0]["layers"] == [4, 2]
-        assert got["plan"]["memory_of_rank"]["peak"] > 0 and got["plan"]["data"]["rows"] == 60
-        assert [got["plan"]["data"][f"{part}_rows"] for part in ("training", "validation", "test")] == [36, 12, 12]
-        names = [o["name"] for o in got["options"]["options"]]
-        listed = re.findall(r"^  (?:- )?([\w.]+)$", run(tutti, "options"), re.M)
-        assert names == listed and len(names) > 100, set(names) ^ set(listed)
-        epochs = next(o for o in got["options"]["options"] if o["name"] == "train.epochs")
-        assert epochs["kind"] == "i64" and epochs["low"] == 1, epochs
-        assert got["status"]["state"] == "done" and got["status"]["finished"] == 3
-        run(tutti, "report", "out/results.h5", "--json", codes=(66,))
+def main():
+    page = (ROOT / "docs/json.md").read_text()
+    keys, known = documented(page), set(re.findall(r"`(\w+)`", page))
+    rows = "\n".join(f"{i % 7},{i % 11},{(i * i) % 11}" for i in range(60))
+    pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
+    run("import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
+    pathlib.Path("job.yaml").write_text(JOB)
+    run("train", "job.yaml", "-q")
+    got = {verb: json.loads(run(*words, "--json", code=(0, 69) if verb == "doctor" else 0))
+           for verb, words in (("info", ["info", "out/model.h5"]),
+                               ("evaluate", ["evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]),
+                               ("explain", ["explain", "out/model.h5", "samples.h5"]),
+                               ("report", ["report", "out"]), ("doctor", ["doctor"]),
+                               ("options", ["options"]), ("status", ["status", "out"]))}
+    got["plan"], _ = check_plan(keys, "job.yaml", "--ranks", "2")
+    assert got["plan"]["campaign"] is None
+    check_evaluate(got["evaluate"]["targets"][0])
+    for verb, lists in (("info", []), ("evaluate", ["targets"]), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
+                        ("options", ["options"]), ("status", [])):
+        check_keys(keys, verb, got[verb], lists)
+    for verb, answer in got.items():
+        assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
+    check_verbs(keys)
+    check_cuda(keys)
+    check_campaign(keys, known)
+    with h5py.File("out/results.h5") as f:
+        rmse, inside = f["ensemble_rmse"][0], f["coverage"][1, 0]
+    target = got["report"]["targets"][0]
+    assert abs(target["rmse"] - rmse) < 1e-9 and abs(target["coverage"] - inside) < 1e-9, target
+    assert got["info"]["title"] == 'A "title"' and got["info"]["provenance"]["seed"] == 1
+    shapes = {d["name"]: d["shape"] for d in got["info"]["datasets"]}
+    with h5py.File("out/model.h5") as f:
+        assert all(list(f[name].shape) == shape for name, shape in shapes.items()), shapes
+    assert got["plan"]["members_of_rank"] == [2, 1] and got["plan"]["cohorts"][0]["layers"] == [4, 2]
+    assert got["plan"]["memory_of_rank"]["peak"] > 0 and got["plan"]["data"]["rows"] == 60
+    assert [got["plan"]["data"][f"{part}_rows"] for part in ("training", "validation", "test")] == [36, 12, 12]
+    names = [o["name"] for o in got["options"]["options"]]
+    listed = re.findall(r"^  (?:- )?([\w.]+)$", run("options"), re.M)
+    assert names == listed and len(names) > 100, set(names) ^ set(listed)
+    epochs = next(o for o in got["options"]["options"] if o["name"] == "train.epochs")
+    assert epochs["kind"] == "i64" and epochs["low"] == 1, epochs
+    assert got["status"]["state"] == "done" and got["status"]["finished"] == 3
+    run("report", "out/results.h5", "--json", code=66)
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+test(main)

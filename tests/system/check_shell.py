@@ -1,15 +1,15 @@
-"""check_shell.py TUTTI — manual pages and completions: every verb and option of --help is in its page
+"""Manual pages and completions: every verb and option of --help is in its page
 and is completed in bash and zsh; mandoc finds no fault in a page. What is not installed here (mandoc,
 zsh) is named and left out."""
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 
-TUTTI = sys.argv[1]
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import run, test, tutti
+
 ESCAPES = (("\\(ga", "`"), ("\\(aq", "'"), ("\\(ha", "^"), ("\\(ti", "~"), ("\\-", "-"), ("\\&", ""),
            ("\\e", "\\"))
 BASH = """source "$1"; shift
@@ -19,28 +19,22 @@ compadd() { print -l -- ${@:4}; }
 source "$1"; shift; words=("$@"); CURRENT=$#; PREFIX=${words[-1]}; _tutti"""
 
 
-def call(*words, code=0):
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}: {done.stderr}"
-    return done.stdout
-
-
 def verbs(*family):
     """{words of a verb or family: (its verbs, its options)} by --help."""
-    rows = re.findall(r"^  (\w+) (\S*).*$", call(TUTTI, *family, "--help"), re.M)
+    rows = re.findall(r"^  (\w+) (\S*).*$", tutti(*family, "--help"), re.M)
     found = {family: ([verb for verb, _ in rows], [])}
     for verb, files in rows:
         if files == "VERB":
             found.update(verbs(*family, verb))
         else:
-            text = call(TUTTI, *family, verb, "--help")
+            text = tutti(*family, verb, "--help")
             options = set(re.findall(r"^ .*?(--[a-z][\w-]*)", text, re.M)) - {"--usage"}
             found[*family, verb] = ([], sorted(options))
     return found
 
 
 def check_pages(found):
-    call(TUTTI, "man", "man1")
+    tutti("man", "man1")
     assert len(os.listdir("man1")) == len(found), os.listdir("man1")
     for words, (inner, options) in found.items():
         page = pathlib.Path("man1", "-".join(("tutti",) + words) + ".1").read_text()
@@ -48,7 +42,7 @@ def check_pages(found):
         for verb in inner:
             assert re.search(rf"^  {verb} ", page, re.M), (words, verb)
         assert all(option.replace("-", r"\-") in page for option in options if option != "--help"), words
-        text = re.sub(r"^.* --(help|usage) .*\n", "", call(TUTTI, *words, "--help"), flags=re.M)
+        text = re.sub(r"^.* --(help|usage) .*\n", "", tutti(*words, "--help"), flags=re.M)
         text = text.replace(" \n", "\n")
         shown = page.split(".Bd -literal\n")[1].split(".Ed\n")[0]
         for code, character in ESCAPES:
@@ -57,8 +51,7 @@ def check_pages(found):
         assert "\n75  stopped before the end" in page and ".Dd January 2, 1970\n" in page, words
     if not shutil.which("mandoc"):
         return print("not checked: mandoc is missing")
-    lint = subprocess.run(["mandoc", "-T", "lint", *map(str, pathlib.Path("man1").iterdir())],
-                          capture_output=True, text=True).stdout.splitlines()
+    lint = run("mandoc", "-T", "lint", *pathlib.Path("man1").iterdir(), code=tuple(range(7))).out.splitlines()
     faults = [line for line in lint if "referenced manual not found: Xr tutti" not in line]
     assert not faults, faults
 
@@ -67,11 +60,11 @@ def check_completion(found, shell, script):
     if not shutil.which(shell):
         return print(f"not checked: {shell} is missing")
     name = f"{shell}.script"
-    pathlib.Path(name).write_text(call(TUTTI, "completion", shell))
+    pathlib.Path(name).write_text(tutti("completion", shell))
 
     def complete(*words):
         flags = ["--norc"] if shell == "bash" else ["-f"]
-        return call(shell, *flags, "-c", script, shell, name, "tutti", *words).split()
+        return run(shell, *flags, "-c", script, shell, name, "tutti", *words).out.split()
 
     for words, (inner, options) in found.items():
         if inner:
@@ -84,14 +77,16 @@ def check_completion(found, shell, script):
     assert complete("train", "") == ([] if shell == "bash" else ["FILES"])
 
 
-os.environ["SOURCE_DATE_EPOCH"] = "86400"
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
+def main():
+    os.environ["SOURCE_DATE_EPOCH"] = "86400"
     every = verbs()
     assert len(every) > 25, every
     check_pages(every)
     check_completion(every, "bash", BASH)
     check_completion(every, "zsh", ZSH)
-    call(TUTTI, "completion", "fish", code=64)
+    tutti("completion", "fish", code=64)
     pathlib.Path("file").touch()
-    call(TUTTI, "man", "file", code=73)
+    tutti("man", "file", code=73)
+
+
+test(main)

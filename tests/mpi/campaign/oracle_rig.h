@@ -113,7 +113,7 @@ static inline void clear(void)
 {
   tt_barrier(comm);
   if (tt_comm_is_root(comm)) {
-    scratch_remove(label);
+    tt_directory_remove(label);
     drop_record();
   }
   tt_barrier(comm);

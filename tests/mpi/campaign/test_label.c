@@ -176,7 +176,7 @@ TT_TEST (complete_outputs_of_a_killed_campaign_are_accepted) {
 TT_TEST (new_groups_keep_existing_labels) {
   TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
   forget_answer("0002", "stopped: exit 64\n");
-  if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
+  if (tt_comm_is_root(comm)) tt_directory_remove(in_label("0003"));
   tt_barrier(comm);
   TT_CHECK(labeled_by("good", "rows_per_call: 100, format: csv"), ==, N);
   TT_CHECK(calls(), ==, 1 + 2 + 1);
@@ -211,7 +211,7 @@ static void limit_files(rlim_t bytes)
 
 TT_TEST (a_full_disk_loses_nothing) {
   TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
-  if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
+  if (tt_comm_is_root(comm)) tt_directory_remove(in_label("0003"));
   tt_barrier(comm);
   signal(SIGXFSZ, SIG_IGN);
   limit_files(512);

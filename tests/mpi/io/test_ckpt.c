@@ -194,7 +194,7 @@ TT_TEST (a_vanished_directory_is_named) {
   TT_CHECK((int)write_with(comm, directory, &id, 2, 5, 1), ==, TT_E_IO);
   TT_CHECK_HAS(tt_err_last(), "owner has vanished");
   tt_barrier(comm);
-  if (tt_comm_is_root(comm)) scratch_remove(directory);
+  if (tt_comm_is_root(comm)) tt_directory_remove(directory);
   if (tt_comm_is_root(comm)) TT_CHECK((int)tt_owner_check_local(directory), ==, TT_E_IO);
   if (tt_comm_is_root(comm)) TT_CHECK_HAS(tt_err_last(), "vanished has vanished");
 }

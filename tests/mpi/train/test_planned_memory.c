@@ -50,7 +50,7 @@ static const char *const jobs[] = {
     "ensembles: [{name: a, members: 6}]\n",
     "model:\n" /* a residual network */
     "  image: [3, 12, 12]\n"
-    "  front: [conv 64 3, batch_norm, basic 64 times 2, basic 128 stride 2, global_mean]\n"
+    "  front: [conv 32 3, batch_norm, basic 32 times 2, basic 64 stride 2, global_mean]\n"
     "  hidden: []\n"
     "train: {epochs: 1, batch_size: 120}\n"
     "ensembles: [{name: a, members: 2}]\n",

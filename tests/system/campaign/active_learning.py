@@ -1,74 +1,41 @@
 #!/usr/bin/python3
-"""The commands of examples/active-learning/README.md, with fewer rounds.
-
-  active_learning.py TUTTI
-"""
+"""The commands of examples/active-learning/README.md, with fewer rounds."""
 import os
-import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import ROOT, check, h5py, np, sets, test, tutti
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-EXAMPLE = ROOT / "examples" / "active-learning"
 INPUTS = ("longitudinal_position,prismatic_coefficient,length_displacement,beam_draught,"
           "length_beam,froude_number")
 QUICK = ["train.epochs=20", "select.batch=25", "stop.labels=95"]
 
 
-def run(folder, *command):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
-
-
-def settings(*some):
-    return [word for s in some for word in ("--set", s)]
-
-
-def history(folder, name):
-    with h5py.File(folder / name / "campaign.h5", "r") as f:
+def history(name):
+    with h5py.File(f"{name}/campaign.h5", "r") as f:
         return {k: f[k][()] for k in ("labels", "rmse", "query_row", "query_round", "model_hash")}
 
 
-def check(what, right):
-    if not right:
-        sys.exit(f"not so: {what}")
-
-
-def example(folder, tutti):
-    shutil.copy(EXAMPLE / "campaign.yaml", folder)
-    table = ROOT / "examples" / "yacht" / "yacht.csv"
-    run(folder, tutti, "import", table, "-o", "yacht.h5", "--inputs", INPUTS, "--targets",
-        "residuary_resistance")
-    campaign = [tutti, "campaign", "run", "campaign.yaml", "-q"]
-    run(folder, *campaign, *settings(*QUICK))
-    baseline = settings("score.acquisition=random", "campaign.directory=random", *QUICK)
-    run(folder, *campaign, *baseline)
-    picked, drawn = history(folder, "campaign"), history(folder, "random")
-    for h in (picked, drawn):
-        check("20 labels at first, then 25 more a round", list(h["labels"]) == [20, 45, 70, 95])
-        check("no row is queried twice", len(set(h["query_row"])) == 75)
-        check("more labels, smaller errors", h["rmse"][-1, 0] < 0.7 * h["rmse"][0, 0])
-    check("both begin alike", picked["model_hash"][0] == drawn["model_hash"][0])
-    check("the baseline has other queries", set(picked["query_row"]) != set(drawn["query_row"]))
-    with h5py.File(folder / "campaign" / "round-0004" / "pool_scores.h5", "r") as f:
-        used = set(np.flatnonzero(np.isnan(f["score"][0])))
-    check("75 queries; 20 and 62 rows are not candidates", len(used) == 75 + 82)
-    check("no query is a row of the initial data", set(picked["query_row"]) <= used)
-    run(folder, tutti, "report", "campaign", "random")
-    check("a page", (folder / "campaign/report.html").stat().st_size > 1000)
-
-
 def main():
-    os.environ["OMP_NUM_THREADS"] = "1"
-    with tempfile.TemporaryDirectory(prefix="tutti-active-") as name:
-        example(pathlib.Path(name), sys.argv[1])
+    shutil.copy(ROOT / "examples/active-learning/campaign.yaml", ".")
+    tutti("import", ROOT / "examples/yacht/yacht.csv", "-o", "yacht.h5", "--inputs", INPUTS, "--targets",
+          "residuary_resistance")
+    for more in ([], ["score.acquisition=random", "campaign.directory=random"]):
+        tutti("campaign", "run", "campaign.yaml", "-q", *sets(*QUICK, *more), timeout=250)
+    picked, drawn = history("campaign"), history("random")
+    for h in (picked, drawn):
+        check(list(h["labels"]) == [20, 45, 70, 95], "not so: 20 labels at first, then 25 more a round")
+        check(len(set(h["query_row"])) == 75, "not so: no row is queried twice")
+        check(h["rmse"][-1, 0] < 0.7 * h["rmse"][0, 0], "not so: more labels, smaller errors")
+    check(picked["model_hash"][0] == drawn["model_hash"][0], "not so: both begin alike")
+    check(set(picked["query_row"]) != set(drawn["query_row"]), "not so: the baseline has other queries")
+    with h5py.File("campaign/round-0004/pool_scores.h5", "r") as f:
+        used = set(np.flatnonzero(np.isnan(f["score"][0])))
+    check(len(used) == 75 + 82, "not so: 75 queries; 20 and 62 rows are not candidates")
+    check(set(picked["query_row"]) <= used, "not so: no query is a row of the initial data")
+    tutti("report", "campaign", "random")
+    check(os.path.getsize("campaign/report.html") > 1000, "no page")
 
 
-if __name__ == "__main__":
-    main()
+test(main)
