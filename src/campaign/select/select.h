@@ -38,9 +38,9 @@ typedef struct tt_select_args {
  *               score * (1 - exp(-(d / select.length_scale)^2)), where d is the distance to the
  *               nearest query of the round so far; if a score is negative, the lowest one is
  *               subtracted from all scores first
- * Before that, drawn + round(select.random_fraction * max_queries) rows are drawn uniformly from the
- * whole pool, inside or outside the window. *out: the rows selected by score, in the order selected,
- * then the random ones; no two of them have the same inputs. Fewer than max_queries if there are
+ * Before that, round(select.random_fraction * max_queries) rows, and s->drawn more, are drawn
+ * uniformly from the whole pool, inside or outside the window. *out: the rows selected by score, in
+ * the order selected, then the random ones; no two of them have the same inputs. Fewer if there are
  * not enough such candidates, none if no score is in the window. Two passes over the scores, plus
  * two for quantiles, two for stochastic, one for random. Owner of *out: the caller, on all ranks.
  * Errors: DATA (the scores are of another pool or round), NOINPUT, STOPPED (stop request during
