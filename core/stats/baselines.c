@@ -322,3 +322,9 @@ tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, d
   default: return predict_process(rows, prediction, possible);
   }
 }
+
+double tt_baseline_bytes(double n, double inputs)
+{
+  double ridge_bytes = 2.0 * inputs * inputs + 5.0 * inputs;
+  return 8.0 * (n > MOST_ROWS ? ridge_bytes : fmax(ridge_bytes, n * (n + 2.0 * inputs + 2.0)));
+}

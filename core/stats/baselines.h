@@ -44,5 +44,8 @@ typedef struct tt_baseline_rows {
  * Local. Errors: MEM. */
 tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction,
                            int *possible);
+
+/* Bytes that it allocates for n training rows of D inputs, the most of all baselines. */
+double tt_baseline_bytes(double n, double inputs);
 TT_END_C
 #endif

@@ -92,11 +92,22 @@ static tt_err score_local(const tt_dataset *d, const tt_trained_ensemble *m, tt_
   return TT_OK;
 }
 
+static int are_numbers(const tt_model *m, int64_t ensembles, int64_t targets)
+{
+  return tt_output_labels(m->output) == TT_LABEL_TYPE_real && ensembles * targets <= MOST_TARGETS;
+}
+
+double tt_score_baseline_bytes(const tt_model *m, int64_t ensembles, int64_t train, int64_t test)
+{
+  double n = (double)train, rows = n + (double)test, inputs = (double)m->inputs;
+  if (!are_numbers(m, ensembles, m->targets) || test < 1) return 0.0;
+  return 8.0 * rows * (inputs + 2.0) + tt_baseline_bytes(n, inputs);
+}
+
 tt_err tt_score_baselines(tt_comm *c, const tt_dataset *d, const tt_trained_ensemble *m,
                           tt_scores *s)
 {
-  int known = tt_output_labels(m->model.output) == TT_LABEL_TYPE_real && !d->weight &&
-              m->ensembles * tt_trained_ensemble_targets(m) <= MOST_TARGETS;
+  int known = !d->weight && are_numbers(&m->model, m->ensembles, tt_trained_ensemble_targets(m));
   int64_t count = TT_BASELINE_COUNT * s->columns;
   for (int64_t i = 0; i < count; i++) s->baseline[i] = (double)NAN;
   if (!known) return TT_OK;

@@ -27,6 +27,9 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
 tt_err tt_score_baselines(tt_comm *c, const tt_dataset *d, const tt_trained_ensemble *m,
                           tt_scores *s);
 
+/* Bytes that it allocates on rank 0 for `ensembles` ensembles with so many rows. Local. */
+double tt_score_baseline_bytes(const tt_model *m, int64_t ensembles, int64_t train, int64_t test);
+
 /* Bytes that tt_score allocates on a rank, for the plan of memory, to a few percent. Local.
  *   members, ensembles, width  of the trained ensemble; columns per ensemble
  *   table                      1 = with the table of predictions */

@@ -79,6 +79,8 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
                        ? (double)job->ops->predict_bytes(m, c->ensembles * width, job->use)
                        : 0.0;
   double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1) + predict;
+  if (cfg->run_baselines && !cfg->campaign)
+    tested += tt_score_baseline_bytes(m, c->ensembles, train, test);
   if (c->resample == TT_RESAMPLE_none) return tested;
   double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0) + predict;
   return fmax(tested, bag + (double)members * (double)train / 8.0);
