@@ -19,9 +19,9 @@ typedef struct tt_results {
   char **target_name;                  /* [T] */
   float *loss_train, *loss_validation; /* [G][E] NaN after the last epoch */
   tt_test_predictions test;
-  double *rmse; /* [C] of the ensembles on the test rows; for classes the square root of the Brier
+  double *rmse;   /* [C] of the ensembles on the test rows; for classes the square root of the Brier
                    score */
-  int64_t levels;              /* of central intervals; 0 = no test rows */
+  int64_t levels; /* of central intervals; 0 = no test rows */
   double *level, *calibration; /* [levels]; [levels][C] fraction of test rows inside */
   int64_t coverage_levels;
   double *coverage_level, *coverage;                                      /* the same */

@@ -11,7 +11,8 @@
 static tt_points *opened(tt_line_log_use use)
 {
   char *in[] = {"a", "b"}, *out[] = {"y"}, *none[] = {"", ""};
-  const tt_columns input = {2, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
+  const tt_columns input = {.count = 2, .name = in, .units = none, .given = 1},
+                   target = {.count = 1, .name = out, .units = none, .given = 1};
   tt_points *p = NULL;
   TT_CHECK_OK(tt_points_open_local(".", use, &input, &target, "test", &p));
   return p;
