@@ -42,7 +42,8 @@ typedef struct trial {
 
 /* The job */
 
-/* A row of this kind, with a 2 for each of its numbers, between convolutions. */
+/* A row of this kind, with a 2 for each of its numbers, between convolutions; ple is alone, for
+ * inputs that are no image. */
 static void write_front(FILE *f, int kind)
 {
 #define X(name, words, numbers, ...) {words, numbers},
@@ -51,10 +52,11 @@ static void write_front(FILE *f, int kind)
     int numbers;
   } row[] = {TT_FRONT_KINDS(X)};
 #undef X
-  fprintf(f, ", image: [2, 5, 3], front: [conv 4 3, %s%s", row[kind].words,
-          kind == TT_FRONT_pool ? " mean 2 stride 1, pool max" : "");
+  int alone = kind == TT_FRONT_ple;
+  fprintf(f, ", %s%s%s", alone ? "front: [" : "image: [2, 5, 3], front: [conv 4 3, ",
+          row[kind].words, kind == TT_FRONT_pool ? " mean 2 stride 1, pool max" : "");
   for (int i = 0; i < row[kind].numbers; i++) fputs(" 2", f);
-  fputs(", conv 4 3, conv 4 3]", f);
+  fputs(alone ? "]" : ", conv 4 3, conv 4 3]", f);
 }
 
 static tt_optimizer optimizer_of(const trial *t)
