@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,13 +133,14 @@ static tt_err create_reader(const char *file, hid_t id, int in_memory, tt_h5_rea
  *          has, and takes two files of one name as the same. */
 static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
 {
+  static atomic_int opened;
   char name[64];
   hid_t access = tt_h5_serial_fapl();
   int ok = access >= 0 && (!bytes || tt_h5_lend_image(access, bytes, size));
-  snprintf(name, sizeof name, "/dev/null/%p", bytes);
+  snprintf(name, sizeof name, "/dev/null/%d", atomic_fetch_add(&opened, 1));
   errno = 0;
   hid_t id = ok ? H5Fopen(bytes ? name : file, H5F_ACC_RDONLY, access) : -1;
-  tt_err e = id < 0 ? open_error(file, errno) : TT_OK;
+  tt_err e = id < 0 ? open_error(file, bytes ? 0 : errno) : TT_OK;
   TT_H5_CLOSE(access);
   return e ? e : create_reader(file, id, bytes != NULL, out);
 }

@@ -106,6 +106,8 @@ def build(parameters: Mapping[str, Any], library: Any) -> dict:
                             for i, e in enumerate(entries)]
     for path in paths:
         _absolute(job, path)
+    if isinstance(job.setdefault("run", {}), dict):
+        job["run"].setdefault("baselines", False)  # they are for reports
     return job
 
 

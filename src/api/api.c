@@ -54,8 +54,8 @@ typedef struct model_source {
 static tt_err read_source(void *source)
 {
   const model_source *s = source;
-  return tt_model_read_group_local(s->file ? s->file : "the model in memory",
-                                   s->file ? NULL : s->bytes, s->size,
+  const void *bytes = s->file ? NULL : s->bytes ? s->bytes : "";
+  return tt_model_read_group_local(s->file ? s->file : "the model in memory", bytes, s->size,
                                    (tt_model_choice){s->group, 0}, s->out);
 }
 

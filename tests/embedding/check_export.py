@@ -61,9 +61,8 @@ numpy.savez(out, single=single(x)[0].detach(), slope=slope, column_label=model.c
 
 
 def choices(option):
-    text = tutti("options").out
-    return re.search(rf"^  {re.escape(option)}\n.*\n\s+one of (.*?)(?:, or auto)? \(", text,
-                     re.M)[1].split(", ")
+    text = " ".join(tutti("options", option).out.split())
+    return re.search(r" one of (.*?)(?:, or auto)? \(", text)[1].split(", ")
 
 
 def write_data():

@@ -182,7 +182,7 @@ class Parameters(unittest.TestCase):
         self.assertEqual(job, {
             "model": {"hidden": [8]}, "train": {"l2": 0.5, "patience": 4, "epochs": 5,
                                                 "dropout": 0.1},
-            "run": {"seed": 3}, "calibration": {"conformal": [0.9]},
+            "run": {"baselines": False, "seed": 3}, "calibration": {"conformal": [0.9]},
             "data": {"split": {"validation": 0.2}}, "checkpoint": {"every": "10min"},
             "ensembles": [{"name": "ensemble", "members": 7}]})
         named = tutti.Ensemble(name="heat", members=2).job()

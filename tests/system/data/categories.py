@@ -296,9 +296,14 @@ def check_texts():
         asked = list(csv.DictReader(f))
     assert [(int(q["id"]), float(q["a"]), q["material"]) for q in asked] == list(
         zip(row, a[row], material[row]))
+    with open("asked.csv", "w") as f:
+        f.write(tutti("ask", "c4", "-k", len(asked)).out)
+    with open("asked.csv", newline="") as f:
+        points = list(csv.DictReader(f))
+    assert [(float(q["a"]), q["material"]) for q in points] == list(zip(a[row], material[row]))
     with open("labels.csv", "w") as f:
-        f.write("id,y\n" + "".join(f"{q['id']},{float(q['a']) + len(q['material'])}\n" for q in asked))
-    tutti("campaign", "label", "c4", "labels.csv")
+        f.write("id,y\n" + "".join(f"{q['id']},{float(q['a']) + len(q['material'])}\n" for q in points))
+    tutti("tell", "c4", "labels.csv")
     tutti(*go, "campaign.directory=c4")
     assert [p.name for p in pathlib.Path("c4/round-0001/label").iterdir() if p.is_dir()] == ["0001"]
     names, = read("c4/model.h5", "network_input_level_name")
