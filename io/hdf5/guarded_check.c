@@ -87,12 +87,12 @@ int tt_guarded_check_child_local(int argc, char **argv)
 
 /* The parent */
 
-/* The error with this exit code; 0 if there is none, for example if a sanitizer ended the process.
- */
+/* The error with this exit code; 0 if there is none, for example if a sanitizer ended the process,
+ * with the code 1 of ENDED, which no check has. */
 static int error_of_exit_code(int code, tt_err *out)
 {
   for (int e = TT_OK; e < TT_E_COUNT; e++) {
-    if (tt_err_exit_code((tt_err)e) != code) continue;
+    if (tt_err_exit_code((tt_err)e) != code || e == TT_E_ENDED) continue;
     *out = (tt_err)e;
     return 1;
   }

@@ -186,15 +186,15 @@ static tt_err send(const label_rows *r)
   char who[128];
   json_t *answer = NULL;
   tt_request_who(r->o->who, who);
-  TT_TRY(tt_inbox_send_local(r->o->directory, who, make_request(r, who), &answer));
+  tt_err e = tt_inbox_send_local(r->o->directory, who, make_request(r, who), &answer);
   json_int_t news = json_integer_value(json_object_get(answer, "new"));
   json_int_t known = json_integer_value(json_object_get(answer, "known"));
-  if (news)
+  if (!e && news)
     tt_log_root(TT_LOG_INFO, "told %lld new, %lld already known", news, known);
-  else
+  else if (!e)
     tt_log_root(TT_LOG_INFO, "already known: %lld", known);
   json_decref(answer);
-  return TT_OK;
+  return e;
 }
 
 tt_err tt_tell_local(const tt_tell_options *o)
