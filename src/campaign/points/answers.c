@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "src/campaign/state/known_inputs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -145,6 +146,17 @@ static tt_err refuse_row(const told *t, int64_t i, const char *why)
   return TT_FAIL(DATA, "%s: %s; no row is taken", place ? place : "labels", why);
 }
 
+static tt_err refuse_change(const told *t, int64_t i)
+{
+  char why[256];
+  const tt_point *now = t->point[i] < 0 ? NULL : &t->p->point[t->point[i]];
+  if (!now || now->row < 0)
+    return refuse_row(t, i, "a row that nobody asked for has a label, or the status impossible");
+  snprintf(why, sizeof why, "point %" PRId64 " is %s and cannot become %s", t->point[i],
+           tt_point_state_name[now->state], tt_point_state_name[t->next[i]]);
+  return refuse_row(t, i, why);
+}
+
 /* *is_news: the row changes the record. A point that a mode of the campaign labels is its own. */
 static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
 {
@@ -168,6 +180,7 @@ static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
   if (now->state == next && (next != TT_POINT_labeled || tt_labels_are_same(T, old, y)))
     return TT_OK;
   *is_news = 1;
+  if (!ended && !tt_point_may_become(now->state, next, replace)) return refuse_change(t, i);
   if (!ended || (replace && next == TT_POINT_labeled)) return TT_OK;
   snprintf(why, sizeof why,
            "point %" PRId64 " is %s already, with other values (%.100s:%" PRId64
@@ -200,6 +213,25 @@ static tt_err read_row(told *t, int64_t i)
   return refuse_row(t, i, why);
 }
 
+/* Two rows with the same inputs would be one point with two labels. */
+static tt_err check_distinct(const told *t, const double *x)
+{
+  tt_known_inputs *known = NULL;
+  char why[256];
+  int64_t D = t->p->input.count;
+  tt_err e = tt_known_inputs_create(D, t->rows, NULL, &known);
+  for (int64_t i = 0; !e && i < t->rows; i++) {
+    int64_t other = tt_known_inputs_find(known, -1, x + i * D);
+    const json_t *places = json_object_get(t->request, "place");
+    const char *place = json_string_value(json_array_get(places, (size_t)other));
+    snprintf(why, sizeof why, "the inputs are also in %.180s", place ? place : "another row");
+    if (other >= 0) e = refuse_row(t, i, why);
+    tt_known_inputs_add(known, i, -1, x + i * D);
+  }
+  tt_known_inputs_destroy(&known);
+  return e;
+}
+
 /* Rows with inputs: find their points, -1 = a new one. */
 static tt_err find_rows(told *t, double **x)
 {
@@ -210,6 +242,7 @@ static tt_err find_rows(told *t, double **x)
   for (int64_t i = 0; i < t->rows; i++)
     if (!tt_json_read_row(json_array_get(rows, (size_t)i), D, *x + i * D))
       return refuse_row(t, i, "the inputs are missing");
+  TT_TRY(check_distinct(t, *x));
   return tt_points_find_local(t->p, t->rows, NULL, *x, NULL, t->point);
 }
 
@@ -251,8 +284,11 @@ static tt_err record(told *t, const double *x)
 static tt_err judge_all(const told *t)
 {
   int replace = json_is_true(json_object_get(t->request, "replace")), is_news;
-  for (int64_t i = 0; i < t->rows; i++)
+  for (int64_t i = 0; i < t->rows; i++) {
     if (t->point[i] >= 0) TT_TRY(judge_row(t, i, replace, &is_news));
+    if (t->point[i] < 0 && !tt_point_may_become(TT_POINT_proposed, t->next[i], 0))
+      return refuse_change(t, i);
+  }
   return TT_OK;
 }
 

@@ -141,6 +141,11 @@ static tt_err check_values(const label_rows *r)
     if (!isfinite(r->x[i]))
       return TT_FAIL(DATA, "%s: input '%s' is %g", place_of(r, i / r->input.count, place),
                      r->input.name[i % r->input.count], r->x[i]);
+  for (int64_t i = 0; r->target.errors && i < r->count * r->target.count; i++)
+    if (i % r->target.count >= r->target.errors && r->y[i] < 0.0)
+      return TT_FAIL(DATA, "%s: '%s' is %g; an error bar is a number of at least 0",
+                     place_of(r, i / r->target.count, place), r->target.name[i % r->target.count],
+                     r->y[i]);
   return r->count ? TT_OK : TT_FAIL(DATA, "%s has no rows", r->o->file);
 }
 
