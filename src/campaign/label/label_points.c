@@ -52,7 +52,7 @@ tt_err tt_label_points_create(tt_labeling *a)
 static int may_be_queued(const tt_label_request *q, const tt_point *t, int is_pending)
 {
   if (t->state == TT_POINT_proposed) return 1;
-  if (q->cfg->label_mode == TT_LABEL_ask)
+  if (q->cfg->label_mode == TT_LABEL_ask || q->cfg->label_mode == TT_LABEL_files)
     return t->state == TT_POINT_crashed && !tt_point_is_done(t, q->cfg->label_retries);
   return is_pending && (t->state == TT_POINT_crashed || t->state == TT_POINT_impossible ||
                         t->state == TT_POINT_expired);

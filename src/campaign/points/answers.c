@@ -238,6 +238,8 @@ static tt_err find_rows(told *t, double **x)
   int64_t D = t->p->input.count;
   const json_t *rows = json_object_get(t->request, "x");
   if (!rows) return TT_OK;
+  if (t->p->text)
+    return refuse_row(t, 0, "--new is for inputs that are numbers; the pool has texts");
   TT_TRY(TT_ALLOC(*x, t->rows * D));
   for (int64_t i = 0; i < t->rows; i++)
     if (!tt_json_read_row(json_array_get(rows, (size_t)i), D, *x + i * D))

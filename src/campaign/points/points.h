@@ -57,7 +57,9 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(impossible, queued, 0) /* queried by a later round that repeats an earlier one */              \
   X(labeled, labeled, 1)   /* tutti tell --replace */                                              \
   X(impossible, labeled, 1)                                                                        \
-  X(labeled, proposed, 1) /* --from N:label: the label is dropped */
+  X(labeled, proposed, 1) /* --from N:label: the answer is dropped */                              \
+  X(impossible, proposed, 1)                                                                       \
+  X(crashed, proposed, 1)
 
 typedef struct tt_point {
   int64_t row;   /* of the pool, -1 = of no pool */
