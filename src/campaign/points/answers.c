@@ -12,6 +12,7 @@
 #include "src/campaign/state/known_inputs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,14 +195,16 @@ static tt_err read_row(told *t, int64_t i)
   const json_t *number = json_array_get(json_object_get(t->request, "point"), (size_t)i);
   const json_t *status = json_array_get(json_object_get(t->request, "status"), (size_t)i);
   const json_t *y = json_array_get(json_object_get(t->request, "y"), (size_t)i);
-  int64_t T = t->p->target.count, given;
+  int64_t T = t->p->target.count, labels = T - t->p->target.errors, given = 0;
+  double *own = t->y + i * T;
   char why[128];
   int next = state_of_status(json_string_value(status));
   t->next[i] = (int8_t)next;
   if (next < 0) return refuse_row(t, i, "the status is not ok, impossible, crashed or later");
-  if (!tt_json_read_row(y, T, t->y + i * T)) return refuse_row(t, i, "the targets are missing");
-  given = 0;
-  for (int64_t k = 0; k < T - t->p->target.errors; k++) given += t->y[i * T + k] == t->y[i * T + k];
+  if (!tt_json_read_row(y, T, own)) return refuse_row(t, i, "the targets are missing");
+  for (int64_t k = 0; k < labels; k++) given += !isnan(own[k]);
+  for (int64_t k = labels; k < T; k++) /* no label, no error bar */
+    if (isnan(own[k - labels])) own[k] = (double)NAN;
   if (next == TT_POINT_labeled && !given)
     return refuse_row(t, i,
                       "no target has a value; a point without a label has the status "
