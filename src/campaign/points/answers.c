@@ -9,7 +9,6 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "src/campaign/state/known_inputs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -216,25 +215,6 @@ static tt_err read_row(told *t, int64_t i)
   return refuse_row(t, i, why);
 }
 
-/* Two rows with the same inputs would be one point with two labels. */
-static tt_err check_distinct(const told *t, const double *x)
-{
-  tt_known_inputs *known = NULL;
-  char why[256];
-  int64_t D = t->p->input.count;
-  tt_err e = tt_known_inputs_create(D, t->rows, NULL, &known);
-  for (int64_t i = 0; !e && i < t->rows; i++) {
-    int64_t other = tt_known_inputs_find(known, -1, x + i * D);
-    const json_t *places = json_object_get(t->request, "place");
-    const char *place = json_string_value(json_array_get(places, (size_t)other));
-    snprintf(why, sizeof why, "the inputs are also in %.180s", place ? place : "another row");
-    if (other >= 0) e = refuse_row(t, i, why);
-    tt_known_inputs_add(known, i, -1, x + i * D);
-  }
-  tt_known_inputs_destroy(&known);
-  return e;
-}
-
 /* Rows with inputs: find their points, -1 = a new one. */
 static tt_err find_rows(told *t, double **x)
 {
@@ -247,7 +227,6 @@ static tt_err find_rows(told *t, double **x)
   for (int64_t i = 0; i < t->rows; i++)
     if (!tt_json_read_row(json_array_get(rows, (size_t)i), D, *x + i * D))
       return refuse_row(t, i, "the inputs are missing");
-  TT_TRY(check_distinct(t, *x));
   return tt_points_find_local(t->p, t->rows, NULL, *x, NULL, t->point);
 }
 

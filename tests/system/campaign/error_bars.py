@@ -102,14 +102,16 @@ def told(data):
     tutti(*run, code=75)
     new = pathlib.Path("new.csv")
     for row, said in (("9,9,1,2,-0.1,\n", "new.csv:2: 'sd_u' is -0.1"),
-                      ("9,9,1,2,1,\n9,9,2,2,1,\n", "new.csv:3: the inputs are also in new.csv:2")):
+                      ("9,9,1,2,1,\n9,9,2,2,1,\n", "new.csv:3: the inputs of this row occur twice, also in new.csv:2")):
         new.write_text("a,b,u,v,sd_u,sd_v\n" + row)
         err = tutti("tell", "ask", "new.csv", "--new", code=65).err
         check(said in err, err)
     new.write_text("a,b,u,v,sd_v\n9,9,1,2,0.3\n")
     tutti("tell", "ask", "new.csv", "--new")
-    again = tutti(*run, "--from", "1:label", code=75)
-    check("labeled: 1\n" in tutti("campaign", "check", "ask").out, f"what --new told is lost: {again.err}")
+    tutti(*run, "--set", "select.batch=3", "--from", "1:label", code=75)
+    points = tutti("campaign", "check", "ask").out
+    check("queued: 3\nlabeled: 1\n" in points, f"--new is lost, or other queries stay: {points}")
+    tutti(*run, code=75)
     for code in (75, 0):
         pathlib.Path("points.csv").write_text(tutti("ask", "ask", "-k", "9").out)
         os.system("./oracle.py points.csv labels.csv")
