@@ -50,8 +50,14 @@ static tt_err concatenate_local(const tt_config *cfg, const tt_dataset *b, const
     if (h->query[i].label_status == TT_LABEL_STATUS_labeled)
       append_rows(r, 1, d, t, h->x + i * d, h->y + i * w, sigma ? h->y + i * w + t : NULL,
                   &h->query[i].split);
-  for (int64_t i = b->rows * t; sigma && i < r->count * t; i++)
+  for (int64_t i = b->rows * t; sigma && i < r->count * t; i++) {
     if (isnan(r->sigma[i])) r->sigma[i] = cfg->label_sigma;
+    if (!isnan(r->y[i]) && !(r->sigma[i] >= 0.0))
+      return TT_FAIL(DATA,
+                     "a label of target '%s' that was told has no error bar ('sd_%s'): give "
+                     "label.sigma, or tell it again with --replace",
+                     b->target.name[i % t], b->target.name[i % t]);
+  }
   return TT_OK;
 }
 
@@ -60,18 +66,15 @@ tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_dataset *
                             const tt_history *h, tt_dataset **out)
 {
   rows r = {0};
+  char name[128];
+  snprintf(name, sizeof name,
+           "data.file and the labels of the campaign (rows from %" PRId64
+           " on; tutti tell --replace)",
+           base->rows);
   tt_err e = tt_agree(c, concatenate_local(cfg, base, x, y, sigma, h, &r));
   if (!e) {
-    const tt_raw_dataset t = {"data.file and the labels of the campaign",
-                              r.count,
-                              &base->input,
-                              &base->target,
-                              &base->scaler.net,
-                              r.x,
-                              r.y,
-                              r.sigma,
-                              r.split,
-                              r.unit};
+    const tt_raw_dataset t = {name, r.count, &base->input, &base->target, &base->scaler.net,
+                              r.x,  r.y,     r.sigma,      r.split,       r.unit};
     e = tt_data_from_memory(c, cfg, &t, out);
   }
   tt_free_all(&r.x, &r.y, &r.sigma, &r.split, &r.unit);

@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import os
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from .data.hdf5 import read_arrays
 from .launch import Launch, submit_job
 from .binding import load
 from .places import PathLike, find_library, find_program
-from .program import Error, Process, error_of, message_of
+from .program import Error, InputError, Process, error_of, message_of
 from .progress import Progress
 from .run import Run
 
@@ -61,7 +62,8 @@ class Campaign(Run):
         return Asked(columns[0].astype(np.int64),
                      {n: _numbers(c) for n, c in zip(names[1:], columns[1:])})
 
-    def tell(self, ids: Any, y: Any, status: Any = None, replace: bool = False) -> None:
+    def tell(self, ids: Any, y: Any, status: Any = None, replace: bool = False,
+             sd: Any = None) -> None:
         """Give labels: all of them are taken, or none; those that are known change nothing.
 
         Parameters
@@ -74,6 +76,8 @@ class Campaign(Run):
             "ok", "impossible", "crashed" or "later", of all or of each.
         replace : bool
             Replace labels that have other values.
+        sd : array like y, optional
+            Error bars of a campaign with data.sigma; NaN = label.sigma.
 
         Raises
         ------
@@ -82,17 +86,37 @@ class Campaign(Run):
         """
         ids = np.atleast_1d(np.asarray(ids))
         y = np.asarray(y, np.float64).reshape(len(ids), -1)
+        targets, bars = self._targets()
+        if targets and y.shape[1] != targets:
+            raise InputError(65, f"labels of {y.shape[1]} targets; the campaign has {targets}")
+        if targets and sd is not None and not bars:
+            raise InputError(65, "sd: the campaign has no error bars (data.sigma)")
+        values = y if sd is None else np.hstack([y, np.asarray(sd, np.float64).reshape(y.shape)])
         words = [status or "ok"] * len(ids) if isinstance(status, (str, type(None))) else status
+        if len(words) != len(ids):
+            raise InputError(65, f"status: {len(words)} words for {len(ids)} points")
         with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
             path = os.path.join(folder, "labels.csv")
             with open(path, "w", newline="", encoding="utf-8") as f:
                 table = csv.writer(f)
-                table.writerow(["id", *(f"y{i}" for i in range(y.shape[1])), "status"])
-                for i, row, word in zip(ids, y, words):
+                names = [f"y{i}" for i in range(y.shape[1])]
+                bars = [f"sd_{name}" for name in names] if sd is not None else []
+                table.writerow(["id", *names, *bars, "status"])
+                for i, row, word in zip(ids, values, words):
                     table.writerow([int(i), *(repr(float(v)) for v in row), word])
             done = self._command("tell", self.directory, path, *["--replace"] * replace)
         if done.returncode:
             raise error_of(done.returncode, message_of(done.stderr))
+
+    def _targets(self) -> tuple[int, int]:
+        """Targets, those with error bars; 0 = there is no record yet."""
+        try:
+            with open(self.path("events.jsonl"), encoding="utf-8") as f:
+                header = json.loads(f.readline())
+        except FileNotFoundError:
+            return 0, 0
+        bars = header.get("error_bars", 0)
+        return len(header["targets"]) - bars, bars
 
     def _command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([find_program(self._program), *words], text=True,

@@ -65,6 +65,10 @@ class Campaigns(unittest.TestCase):
         c.tell(q.id[:2], truth(q.x)[:2])  # known already
         with self.assertRaisesRegex(tutti.InputError, "labels.csv:2: point 0 is labeled already"):
             c.tell(0, 5.0)
+        with self.assertRaisesRegex(tutti.InputError, "labels of 2 targets; the campaign has 1"):
+            c.tell([0], [[5.0, 0.1]])
+        with self.assertRaisesRegex(tutti.InputError, "no error bars"):
+            c.tell([0], [5.0], sd=[0.1])
         while q is not None:
             try:
                 q = c.ask(4)

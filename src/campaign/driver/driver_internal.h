@@ -90,7 +90,8 @@ tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uin
 /* Open the record of the points; queries of the history that it lacks are added. Local. Errors: as
  * tt_points_open_local. */
 tt_err tt_campaign_open_record_local(tt_campaign *k);
-/* Drop all labels but those of the first `kept` queries of the history. Local; rank 0 does it. */
+/* Drop all answers but those of the first `kept` queries of the history, and rows that tutti tell
+ * --new has brought. Local; rank 0 does it. */
 tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
 /* A round begins: take the labels of the record into the history. `tutti tell --replace` may have
  * changed them, and `--new` brought others, whose rows begin with TT_FIRST_TOLD_ROW. A start that

@@ -38,7 +38,8 @@ static tt_err invalid_label(const tt_campaign *k, int64_t query, int64_t target,
   return TT_FAIL(DATA,
                  "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', is %g, but "
                  "has to be %s; the label is not used: correct the oracle (or give "
-                 "model.classes), and run again with --from %" PRId64 ":label",
+                 "model.classes), and run again with --from %" PRId64 ":label; a label that was "
+                 "told is corrected by tutti tell --replace",
                  k->round_number, k->queries->row[query], k->label.name[target],
                  k->query_labels->y[query * k->label.count + target], expected, k->round_number);
 }

@@ -51,8 +51,13 @@ tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept)
   if (!e) e = TT_ALLOC(drop, count);
   for (int64_t i = 0; !e && i < kept; i++)
     if (number[i] >= 0) keep[number[i]] = 1;
-  for (int64_t i = 0; !e && i < count; i++)
-    if (!keep[i] && tt_points_at(k->points, i)->state == TT_POINT_labeled) drop[n++] = i;
+  for (int64_t i = 0; !e && i < count; i++) {
+    const tt_point *t = tt_points_at(k->points, i);
+    int answered = t->state == TT_POINT_labeled || t->state == TT_POINT_impossible ||
+                   t->state == TT_POINT_crashed;
+    /* nobody would ask again for a point of no pool (tutti tell --new) */
+    if (!keep[i] && t->row >= 0 && answered) drop[n++] = i;
+  }
   const tt_point_change c = {.count = n, .point = drop, .to = TT_POINT_proposed, .again = 1};
   if (!e) e = tt_points_change_local(k->points, &c);
   tt_points_unlock(k->points);

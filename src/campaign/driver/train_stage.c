@@ -101,7 +101,8 @@ static tt_err check_columns_local(const tt_campaign *k)
   if (same) return TT_OK;
   return TT_FAIL(DATA,
                  "%s has other predicted columns than the present ensembles: members may be added "
-                 "to a campaign, but ensembles and targets may not change; restore them, or choose "
+                 "to a campaign, but ensembles and targets may not change (a label that was told "
+                 "and is a new class changes them: tutti tell --replace); restore them, or choose "
                  "another campaign.directory",
                  path);
 }

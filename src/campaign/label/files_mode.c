@@ -98,6 +98,7 @@ static tt_err check_groups(tt_labeling *a, files_state *w)
   }
   a->progressed = pending < a->pending || unchecked;
   a->pending = pending;
+  TT_TRY(tt_label_points_queue(a)); /* those that were told as crashed, until label.retries */
   if (!unchecked) w->next_check = tt_monotonic_seconds() + a->request->cfg->label_poll_interval;
   return TT_OK;
 }

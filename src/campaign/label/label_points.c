@@ -25,6 +25,25 @@ static tt_err find_texts(const tt_label_request *q, char **text, int *any)
   return TT_OK;
 }
 
+/* Queued points of a round that is repeated with other queries: nobody shall label them. */
+static tt_err unqueue_others(const tt_labeling *a)
+{
+  tt_points *p = a->request->points;
+  int8_t *is_own = NULL;
+  int64_t *other = NULL, n = 0;
+  tt_points_lock(p);
+  tt_err e = TT_ALLOC(is_own, tt_points_count(p));
+  if (!e) e = TT_ALLOC(other, tt_points_count(p));
+  for (int64_t i = 0; !e && i < a->request->queries->count; i++) is_own[a->point[i]] = 1;
+  for (int64_t i = 0; !e && i < tt_points_count(p); i++)
+    if (!is_own[i] && tt_points_at(p, i)->state == TT_POINT_queued) other[n++] = i;
+  const tt_point_change c = {.count = n, .point = other, .to = TT_POINT_proposed};
+  if (!e) e = tt_points_change_local(p, &c);
+  tt_points_unlock(p);
+  tt_free_all(&is_own, &other);
+  return e;
+}
+
 tt_err tt_label_points_create(tt_labeling *a)
 {
   const tt_label_request *q = a->request;
@@ -42,6 +61,7 @@ tt_err tt_label_points_create(tt_labeling *a)
                            .text = any ? text : NULL,
                            .round = (int32_t)q->round};
   if (!e) e = tt_points_add_unknown_local(q->points, &n, a->point);
+  if (!e) e = unqueue_others(a);
   for (int64_t i = 0; text && i < own->count * own->inputs; i++) tt_free(text[i]);
   tt_free(text);
   return e;
@@ -52,7 +72,7 @@ tt_err tt_label_points_create(tt_labeling *a)
 static int may_be_queued(const tt_label_request *q, const tt_point *t, int is_pending)
 {
   if (t->state == TT_POINT_proposed) return 1;
-  if (q->cfg->label_mode == TT_LABEL_ask)
+  if (q->cfg->label_mode == TT_LABEL_ask || q->cfg->label_mode == TT_LABEL_files)
     return t->state == TT_POINT_crashed && !tt_point_is_done(t, q->cfg->label_retries);
   return is_pending && (t->state == TT_POINT_crashed || t->state == TT_POINT_impossible ||
                         t->state == TT_POINT_expired);

@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,17 @@ static tt_err refuse_row(const told *t, int64_t i, const char *why)
   return TT_FAIL(DATA, "%s: %s; no row is taken", place ? place : "labels", why);
 }
 
+static tt_err refuse_change(const told *t, int64_t i)
+{
+  char why[256];
+  const tt_point *now = t->point[i] < 0 ? NULL : &t->p->point[t->point[i]];
+  if (!now || now->row < 0)
+    return refuse_row(t, i, "a row that nobody asked for has a label, or the status impossible");
+  snprintf(why, sizeof why, "point %" PRId64 " is %s and cannot become %s", t->point[i],
+           tt_point_state_name[now->state], tt_point_state_name[t->next[i]]);
+  return refuse_row(t, i, why);
+}
+
 /* *is_news: the row changes the record. A point that a mode of the campaign labels is its own. */
 static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
 {
@@ -168,6 +180,7 @@ static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
   if (now->state == next && (next != TT_POINT_labeled || tt_labels_are_same(T, old, y)))
     return TT_OK;
   *is_news = 1;
+  if (!ended && !tt_point_may_become(now->state, next, replace)) return refuse_change(t, i);
   if (!ended || (replace && next == TT_POINT_labeled)) return TT_OK;
   snprintf(why, sizeof why,
            "point %" PRId64 " is %s already, with other values (%.100s:%" PRId64
@@ -181,14 +194,16 @@ static tt_err read_row(told *t, int64_t i)
   const json_t *number = json_array_get(json_object_get(t->request, "point"), (size_t)i);
   const json_t *status = json_array_get(json_object_get(t->request, "status"), (size_t)i);
   const json_t *y = json_array_get(json_object_get(t->request, "y"), (size_t)i);
-  int64_t T = t->p->target.count, given;
+  int64_t T = t->p->target.count, labels = T - t->p->target.errors, given = 0;
+  double *own = t->y + i * T;
   char why[128];
   int next = state_of_status(json_string_value(status));
   t->next[i] = (int8_t)next;
   if (next < 0) return refuse_row(t, i, "the status is not ok, impossible, crashed or later");
-  if (!tt_json_read_row(y, T, t->y + i * T)) return refuse_row(t, i, "the targets are missing");
-  given = 0;
-  for (int64_t k = 0; k < T - t->p->target.errors; k++) given += t->y[i * T + k] == t->y[i * T + k];
+  if (!tt_json_read_row(y, T, own)) return refuse_row(t, i, "the targets are missing");
+  for (int64_t k = 0; k < labels; k++) given += !isnan(own[k]);
+  for (int64_t k = labels; k < T; k++) /* no label, no error bar */
+    if (isnan(own[k - labels])) own[k] = (double)NAN;
   if (next == TT_POINT_labeled && !given)
     return refuse_row(t, i,
                       "no target has a value; a point without a label has the status "
@@ -206,6 +221,8 @@ static tt_err find_rows(told *t, double **x)
   int64_t D = t->p->input.count;
   const json_t *rows = json_object_get(t->request, "x");
   if (!rows) return TT_OK;
+  if (t->p->text)
+    return refuse_row(t, 0, "--new is for inputs that are numbers; the pool has texts");
   TT_TRY(TT_ALLOC(*x, t->rows * D));
   for (int64_t i = 0; i < t->rows; i++)
     if (!tt_json_read_row(json_array_get(rows, (size_t)i), D, *x + i * D))
@@ -251,8 +268,11 @@ static tt_err record(told *t, const double *x)
 static tt_err judge_all(const told *t)
 {
   int replace = json_is_true(json_object_get(t->request, "replace")), is_news;
-  for (int64_t i = 0; i < t->rows; i++)
+  for (int64_t i = 0; i < t->rows; i++) {
     if (t->point[i] >= 0) TT_TRY(judge_row(t, i, replace, &is_news));
+    if (t->point[i] < 0 && !tt_point_may_become(TT_POINT_proposed, t->next[i], 0))
+      return refuse_change(t, i);
+  }
   return TT_OK;
 }
 

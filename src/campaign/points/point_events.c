@@ -21,7 +21,7 @@ const char *const tt_point_state_name[] = {
 #undef X
         NULL};
 
-static int is_allowed(int from, int to, int again)
+int tt_point_may_become(int from, int to, int again)
 {
   static const struct {
     int from, to, again;
@@ -111,7 +111,7 @@ static tt_err check(const tt_points *p, const json_t *event, int64_t *created)
       return TT_FAIL(DATA, "the event of point %" PRId64 " has no valid state or values", k);
     if (!is_new && (k < 0 || k >= p->count))
       return TT_FAIL(DATA, "there is no point %" PRId64 " (%" PRId64 " are known)", k, p->count);
-    if (!is_new && !is_allowed(p->point[k].state, state, again))
+    if (!is_new && !tt_point_may_become(p->point[k].state, state, again))
       return TT_FAIL(DATA, "point %" PRId64 " is %s (%s:%" PRId64 ") and cannot become %s", k,
                      tt_point_state_name[p->point[k].state], p->events, p->point[k].line,
                      tt_point_state_name[state]);

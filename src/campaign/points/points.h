@@ -20,8 +20,7 @@
   X(labeled, "has a label")                                                                        \
   X(impossible, "cannot be labeled")                                                               \
   X(crashed, "an attempt to label it has failed")                                                  \
-  X(expired, "its lease has ended without an answer")                                              \
-  X(withdrawn, "is not wanted any more")
+  X(expired, "its lease has ended without an answer")
 
 typedef enum tt_point_state {
 #define X(name, meaning) TT_POINT_##name,
@@ -37,8 +36,8 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(proposed, labeled, 0) /* told without being asked */                                           \
   X(proposed, impossible, 0)                                                                       \
   X(queued, asked, 0)                                                                              \
-  X(queued, withdrawn, 0)                                                                          \
-  X(queued, labeled, 0) /* a late answer, or an answer that nobody asked for */                    \
+  X(queued, proposed, 0) /* its round is repeated with other queries */                            \
+  X(queued, labeled, 0)  /* a late answer, or an answer that nobody asked for */                   \
   X(queued, impossible, 0)                                                                         \
   X(queued, crashed, 0)                                                                            \
   X(asked, labeled, 0)                                                                             \
@@ -52,12 +51,12 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(expired, labeled, 0)                                                                           \
   X(expired, impossible, 0)                                                                        \
   X(expired, crashed, 0)                                                                           \
-  X(withdrawn, proposed, 0)                                                                        \
-  X(withdrawn, labeled, 0) /* a late answer */                                                     \
   X(impossible, queued, 0) /* queried by a later round that repeats an earlier one */              \
   X(labeled, labeled, 1)   /* tutti tell --replace */                                              \
   X(impossible, labeled, 1)                                                                        \
-  X(labeled, proposed, 1) /* --from N:label: the label is dropped */
+  X(labeled, proposed, 1) /* --from N:label: the answer is dropped */                              \
+  X(impossible, proposed, 1)                                                                       \
+  X(crashed, proposed, 1)
 
 typedef struct tt_point {
   int64_t row;   /* of the pool, -1 = of no pool */

@@ -23,6 +23,8 @@ struct tt_points {
 
 /* Read one line of events.jsonl into the record; p is a tt_points. */
 tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line);
+/* TT_POINT_CHANGES; `again`: in an event with "again". */
+int tt_point_may_become(int from, int to, int again);
 /* Check an event, append it, do it. Takes ownership of the object. */
 tt_err tt_point_event_add(tt_points *p, json_t *event);
 /* Memory for `more` points. Errors: MEM. */

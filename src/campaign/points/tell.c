@@ -3,9 +3,9 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/points/points_internal.h"
+#include "src/campaign/state/known_inputs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -141,22 +141,31 @@ static tt_err check_values(const label_rows *r)
     if (!isfinite(r->x[i]))
       return TT_FAIL(DATA, "%s: input '%s' is %g", place_of(r, i / r->input.count, place),
                      r->input.name[i % r->input.count], r->x[i]);
+  for (int64_t i = 0; r->target.errors && i < r->count * r->target.count; i++)
+    if (i % r->target.count >= r->target.errors && r->y[i] < 0.0)
+      return TT_FAIL(DATA, "%s: '%s' is %g; an error bar is a number of at least 0",
+                     place_of(r, i / r->target.count, place), r->target.name[i % r->target.count],
+                     r->y[i]);
   return r->count ? TT_OK : TT_FAIL(DATA, "%s has no rows", r->o->file);
 }
 
-static tt_err check_ids(const label_rows *r)
+/* A point has one row. */
+static tt_err check_distinct(const label_rows *r)
 {
-  tt_place *row = NULL;
+  tt_known_inputs *known = NULL;
   char place[1024], before[1024];
-  tt_err e = TT_OK;
-  if (!r->id) return TT_OK;
-  TT_TRY(tt_places_sort(r->id, r->count, &row));
-  for (int64_t i = 1; !e && i < r->count; i++)
-    if (row[i].number == row[i - 1].number)
-      e = TT_FAIL(DATA, "%s: id %" PRId64 " occurs twice, also in %s",
-                  place_of(r, row[i].index, place), row[i].number,
-                  place_of(r, row[i - 1].index, before));
-  tt_free(row);
+  int64_t D = r->x ? r->input.count : 1;
+  tt_err e = tt_known_inputs_create(D, r->count, NULL, &known);
+  for (int64_t i = 0; !e && i < r->count; i++) {
+    double id = r->id ? (double)r->id[i] : 0.0;
+    const double *key = r->x ? r->x + i * D : &id;
+    int64_t other = tt_known_inputs_find(known, -1, key);
+    tt_known_inputs_add(known, i, -1, key);
+    if (other >= 0)
+      e = TT_FAIL(DATA, "%s: the %s of this row occur%s twice, also in %s", place_of(r, i, place),
+                  r->x ? "inputs" : "id", r->x ? "" : "s", place_of(r, other, before));
+  }
+  tt_known_inputs_destroy(&known);
   return e;
 }
 
@@ -203,7 +212,7 @@ tt_err tt_tell_local(const tt_tell_options *o)
   tt_err e = tt_points_columns_local(o->directory, &r.input, &r.target);
   if (!e) e = tt_table_is_table(o->file) ? read_table(&r) : read_hdf5(&r);
   if (!e) e = check_values(&r);
-  if (!e) e = check_ids(&r);
+  if (!e) e = check_distinct(&r);
   if (!e) e = send(&r);
   tt_table_close_local(&r.table);
   tt_levels_free(&r.levels);

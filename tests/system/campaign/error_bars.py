@@ -77,14 +77,14 @@ def parameters(path):
         return f["net/parameters"][:]
 
 
-def as_a_table(data, directory):
+def as_a_table(data, directory, labels=10):
     """Train on the rows of the last round: data.csv and the labels in campaign.h5."""
     with h5py.File(f"{directory}/campaign.h5") as f:
         x, y, split, rounds = (f[name][:] for name in ("query_x", "query_y", "query_split", "round"))
         names = f["target_name"][:].tobytes().replace(b"\0", b"").decode()
     check(names == "uvsd_usd_v", f"{directory}: labels {names}")
     whole = y[~np.isnan(y[:, 1])]  # other rows are not trained on
-    check(len(y) == 10 > len(whole) and np.isnan(whole[:, 2]).any(), f"{directory}: {y}")
+    check(len(y) == labels > len(whole) and np.isnan(whole[:, 2]).any(), f"{directory}: {y}")
     check(np.isnan(y[:, 3])[np.isnan(y[:, 1])].all(), f"{directory}: an error bar without a label")
     sd = np.where(np.isnan(y[:, 2:]), 0.2, y[:, 2:])
     table("all.csv", "a,b,u,v,su,sv,part", np.vstack([data, np.column_stack([x, y[:, :2], sd, split])]))
@@ -93,6 +93,31 @@ def as_a_table(data, directory):
     tutti("train", "all.yaml", "-q", "--resume", "never", "--set", f"run.seed={seed}")
     check(np.array_equal(parameters("out/model.h5"), parameters(f"{directory}/model.h5")),
           f"{directory}: the last round has not trained on these error bars")
+
+
+def told(data):
+    """The same labels by tutti ask and tutti tell, and one that nobody asked for."""
+    run = ["campaign", "run", "campaign.yaml", "-q", "--set", "campaign.directory=ask", "--set",
+           "label.mode=ask", "--set", "label.max_wait=0s"]
+    tutti(*run, code=75)
+    new = pathlib.Path("new.csv")
+    for row, said in (("9,9,1,2,-0.1,\n", "new.csv:2: 'sd_u' is -0.1"),
+                      ("9,9,1,2,1,\n9,9,2,2,1,\n", "new.csv:3: the inputs of this row occur twice, also in new.csv:2")):
+        new.write_text("a,b,u,v,sd_u,sd_v\n" + row)
+        err = tutti("tell", "ask", "new.csv", "--new", code=65).err
+        check(said in err, err)
+    new.write_text("a,b,u,v,sd_v\n9,9,1,2,0.3\n")
+    tutti("tell", "ask", "new.csv", "--new")
+    tutti(*run, "--set", "select.batch=3", "--from", "1:label", code=75)
+    points = tutti("campaign", "check", "ask").out
+    check("queued: 3\nlabeled: 1\n" in points, f"--new is lost, or other queries stay: {points}")
+    tutti(*run, code=75)
+    for code in (75, 0):
+        pathlib.Path("points.csv").write_text(tutti("ask", "ask", "-k", "9").out)
+        os.system("./oracle.py points.csv labels.csv")
+        tutti("tell", "ask", "labels.csv")
+        tutti(*run, code=code)
+    as_a_table(data, "ask", 11)
 
 
 def honest_stop():
@@ -132,6 +157,7 @@ def main():
     for form in ("csv", "hdf5"):
         tutti(*run, f"campaign.directory={form}", "--set", f"label.format={form}")
         as_a_table(data, form)
+    told(data)
     oracle(bad=1)
     said = tutti(*run, "campaign.directory=bad", code=65).err
     check("target 'sd_v', is -1, but has to be a standard deviation" in said, said)

@@ -51,8 +51,7 @@ static const int way[TT_POINT_STATE_COUNT][3] = {
     [TT_POINT_labeled] = {TT_POINT_labeled},
     [TT_POINT_impossible] = {TT_POINT_impossible},
     [TT_POINT_crashed] = {TT_POINT_queued, TT_POINT_crashed},
-    [TT_POINT_expired] = {TT_POINT_queued, TT_POINT_asked, TT_POINT_expired},
-    [TT_POINT_withdrawn] = {TT_POINT_queued, TT_POINT_withdrawn}};
+    [TT_POINT_expired] = {TT_POINT_queued, TT_POINT_asked, TT_POINT_expired}};
 
 static int is_in_table(int from, int next, int again)
 {
