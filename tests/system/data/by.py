@@ -113,6 +113,10 @@ def check_refused(rows):
                          ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
                          ({"train": {"label_noise": 0.1}}, "by does not know train.label_noise")):
         train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
+    gap = [{**r, "z": "" if r["station"] == "Oslo" else r["a"]} for r in rows]
+    write_rows("z.csv", gap, ("station", "a", "b", "y", "z"))
+    said = train("z", "z.csv", {**JOB, "data": {**JOB["data"], "targets": ["y", "z"]}})
+    check("Oslo (48)" in said, said)
     train("bad", "d.csv", {**JOB, "by": "stat"}, code=65, says="station")
     train("bad", "d.csv", {**JOB, "by_min_rows": 100, "by_small": "none"}, code=65,
           says="none of the 7 groups has 100 rows")
@@ -135,7 +139,7 @@ def main():
     write_rows("d.csv", rows)
     said = train("out", "d.csv")
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
-    check("1 group has too few rows" in said and "tiny (4)" in said, said)
+    check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
     check_law(rows)
     train("ranks", "d.csv", ranks=3)
     by_group = sorted(rows, key=lambda r: list(SIZES)[::-1].index(r["station"]))
