@@ -66,23 +66,33 @@ static double head_bytes(const tt_cohort *c, tt_slice slice)
   return (double)tt_state_size(final_members(c, slice.count), shape, NULL) + members;
 }
 
-/* Scores of one cohort on the test rows, or out of bag on the training rows. */
+/* Rows of the largest ensemble. */
+static int64_t most_rows(const tt_memory_job *job, const tt_cohort *c)
+{
+  int64_t most = 0;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    if (c->ensemble[e].rows.count > most) most = c->ensemble[e].rows.count;
+  return most ? most : job->shape->rows;
+}
+
+/* Scores of one cohort on the test rows, or out of bag on the training rows; with `by` of one group
+ * after the other. */
 static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int ranks)
 {
   const tt_model *m = &c->model;
   const tt_config *cfg = job->cfg;
-  int64_t members = final_members(c, c->members), width = m->targets * m->quantities;
+  int64_t at_once = cfg->top_by.count ? 1 : c->ensembles, width = m->targets * m->quantities;
+  int64_t members = final_members(c, c->members) * at_once / c->ensembles;
   if (cfg->data_targets_pca) width = job->shape->targets;
-  int64_t test = (int64_t)fraction_of(cfg->data_split_test, job->shape->rows);
-  int64_t train = (int64_t)fraction_of(cfg->data_split_train, job->shape->rows);
-  double predict = job->ops->predict_bytes
-                       ? (double)job->ops->predict_bytes(m, c->ensembles * width, job->use)
-                       : 0.0;
-  double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1) + predict;
+  int64_t test = (int64_t)fraction_of(cfg->data_split_test, most_rows(job, c));
+  int64_t train = (int64_t)fraction_of(cfg->data_split_train, most_rows(job, c));
+  double predict =
+      job->ops->predict_bytes ? (double)job->ops->predict_bytes(m, at_once * width, job->use) : 0.0;
+  double tested = tt_score_bytes(m, members, at_once, width, test, ranks, 1) + predict;
   if (cfg->run_baselines && !cfg->campaign)
-    tested += tt_score_baseline_bytes(m, c->ensembles, train, test);
+    tested += tt_score_baseline_bytes(m, at_once, train, test);
   if (c->resample == TT_RESAMPLE_none) return tested;
-  double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0) + predict;
+  double bag = tt_score_bytes(m, members, at_once, width, train, ranks, 0) + predict;
   return fmax(tested, bag + (double)members * (double)train / 8.0);
 }
 
