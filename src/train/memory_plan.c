@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
@@ -306,18 +307,26 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   p->outputs = fmax(0.0, end.heads + fmax(0.0, written) - engines);
 }
 
+/* The model of train.init_from, which a rank keeps: nearly all of its file are weights. */
+static double initial_bytes(const tt_config *cfg)
+{
+  struct stat st;
+  return *cfg->train_init_from && !stat(cfg->train_init_from, &st) ? (double)st.st_size : 0.0;
+}
+
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
 {
   tt_slice *slice = NULL;
   tt_team_place place;
   tt_memory_plan p = {.program = ranks > 1 ? program_bytes : program_bytes_alone};
-  double rows = (double)job->shape->rows;
+  double rows = (double)job->shape->rows, initial = initial_bytes(job->cfg);
   tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
   if (!e) add_all(job, slice, ranks, &place, &p);
   tt_free(slice);
-  p.data = rows * row_bytes(job) + description_bytes(job);
+  p.data = rows * row_bytes(job) + description_bytes(job) + initial;
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.reading += 40.0 * rows; /* keys of the rows, and where rank 0 looks for equal ones */
+  p.reading += 40.0 * rows;            /* keys of the rows, and where rank 0 looks for equal ones */
+  if (ranks > 1) p.reading += initial; /* they get the bytes of the file (io/hdf5/shared.c) */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;
