@@ -125,6 +125,10 @@ def check_refused(rows):
 
 
 def check_without_pooled(rows):
+    said = train("classes", write_rows("c.csv", [{**r, "y": i % 3} for i, r in enumerate(rows)]),
+                 {**JOB, "calibration": {}, "train": {"epochs": 2, "loss": "cross_entropy"},
+                  "model": {"output": "softmax", "classes": 3}})
+    check("y: brier" in said and said.count(", quartiles") == 1, said)
     train("none", "d.csv", {**JOB, "by": ["station", "season"], "by_min_rows": 24, "by_small": "none"})
     tutti("predict", "none/model.h5", "new.csv", "-o", "n.h5")
     with h5py.File("none/model.h5") as m, h5py.File("n.h5") as f:
