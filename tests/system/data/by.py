@@ -11,7 +11,7 @@ from rig import check, check_same, h5py, np, package, test, tutti, write_json
 
 SIZES = {"5": 33, "17": 40, "Bergen": 60, "Oslo": 48, "Rome, IT": 36, "tiny": 4, "flat": 30}
 JOB = {"by": "station", "data": {"inputs": ["a", "b"], "targets": "y", "split": {"test": 0.2, "train": 0.6, "validation": 0.2}},
-       "model": {"hidden": [6]}, "train": {"epochs": 8, "patience": 3, "resample": "bootstrap"},
+       "model": {"hidden": [6], "front": ["ple 4"]}, "train": {"epochs": 8, "patience": 3, "resample": "bootstrap"},
        "calibration": {"conformal": [0.8]}, "ensembles": [{"name": "all", "members": 3}],
        "run": {"device": "cpu"}}
 PER_ROW = ["y_true", "y_pred_mean", "y_pred_std", "y_pred_std_epistemic"]
