@@ -213,11 +213,12 @@ static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
   }
 }
 
-/* The normalized values of input i in the training rows, ascending. Returns their number. */
-static int64_t sort_input(const tt_dataset *d, int64_t i, double *value)
+/* The normalized values of input i in the training rows among `rows`, ascending. Returns their
+ * number. */
+static int64_t sort_input(const tt_dataset *d, tt_slice rows, int64_t i, double *value)
 {
   int64_t n = 0;
-  for (int64_t r = 0; r < d->rows; r++)
+  for (int64_t r = rows.first; r < rows.first + rows.count; r++)
     if (!d->split || d->split[r] == TT_TRAIN) value[n++] = (double)d->x[r * d->inputs + i];
   qsort(value, (size_t)n, sizeof *value, tt_compare_f64);
   return n;
@@ -228,10 +229,15 @@ tt_err tt_cohort_set_encoding(const tt_dataset *d, tt_cohort *c)
   const tt_front *f = &c->model.front;
   double *value = NULL;
   if (!f->layers || !f->layer[0].encodes || !d || !d->x) return TT_OK;
-  TT_TRY(TT_ALLOC(c->encoding, tt_front_layer_params(&f->layer[0])));
+  int64_t groups = d->groups ? d->groups->count : 1, params = tt_front_layer_params(&f->layer[0]);
+  TT_TRY(TT_ALLOC(c->encoding, groups * params));
   TT_TRY(TT_ALLOC(value, d->rows));
-  for (int64_t i = 0; i < d->inputs; i++)
-    tt_front_set_pieces(&f->layer[0], i, sort_input(d, i, value), value, c->encoding);
+  for (int64_t g = 0; g < groups; g++)
+    for (int64_t i = 0; i < d->inputs; i++) {
+      const tt_slice rows = d->groups ? d->groups->rows[g] : (tt_slice){0, d->rows};
+      int64_t n = sort_input(d, rows, i, value);
+      tt_front_set_pieces(&f->layer[0], i, n, value, c->encoding + g * params);
+    }
   tt_free(value);
   return TT_OK;
 }
@@ -252,8 +258,11 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
-  if (c->encoding)
-    memcpy(w, c->encoding, (size_t)tt_model_layer_params(model, 0).count * sizeof *w);
+  if (c->encoding) {
+    int64_t count = tt_model_layer_params(model, 0).count;
+    int64_t group = c->ensemble[m->ensemble].rows.count ? m->ensemble : 0;
+    memcpy(w, c->encoding + group * count, (size_t)count * sizeof *w);
+  }
   if (c->initial) memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }

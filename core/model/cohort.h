@@ -67,7 +67,8 @@ typedef struct tt_cohort {
   int32_t *column_of;     /* [inputs] column of each input; NULL: each column is one input */
   const float **initial;  /* [G] or NULL: weights of trained members, borrowed */
   int64_t initial_params; /* so many first parameters begin with them, the others randomly */
-  float *encoding;        /* initial parameters of the layer that encodes, owned; or NULL */
+  float *encoding;        /* initial parameters of the layer that encodes, with `by` of each group
+                           * on its own; owned, or NULL */
 } tt_cohort;
 
 /* The cohorts of a job. Members are numbered one cohort after the other. */

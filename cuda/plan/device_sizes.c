@@ -72,7 +72,9 @@ static void add_layered(const tt_device_job *job, tt_device_need *need)
  * room for all rows, then put one after the other; the lists remain there if rows are streamed. */
 static void add_row_lists(const tt_device_job *job, int64_t row_sets, tt_device_need *need)
 {
-  int64_t rows = row_sets * job->rows * (int64_t)sizeof(int32_t);
+  const tt_cohort *c = job->cohort;
+  int64_t lists = c->ensemble[0].rows.count ? row_sets / c->ensembles : row_sets; /* of all rows */
+  int64_t rows = lists * job->rows * (int64_t)sizeof(int32_t);
   need->device += rows;
   need->lists += (TT_SPLITS + 1) * rows;
 }

@@ -32,6 +32,8 @@ typedef struct group_maker {
   tt_by_values values; /* on all ranks; names in their order */
   tt_split_values split;
   int64_t *first, *order; /* [values.count + 1], [rows]: rows of group g are order[first[g]], ... */
+  int64_t targets;        /* of the ensemble */
+  int32_t *column;        /* [targets] */
   group_rows now;
   tt_dataset *d; /* that is made */
 } group_maker;
@@ -182,29 +184,31 @@ static void take_rows(group_maker *m, int64_t group)
     memcpy(g->split.group, g->split.value, (size_t)g->rows * sizeof *g->split.group);
 }
 
-/* Rows with a label, of a part or (-1) of all. */
-static int64_t count_labeled(const group_rows *g, int64_t targets, int part)
+/* Rows with the labels of all targets of the ensemble, of a part or (-1) of all. */
+static int64_t count_labeled(const group_maker *m, int part)
 {
-  int64_t count = 0;
+  const group_rows *g = &m->now;
+  int64_t count = 0, T = m->l->d->targets;
   for (int64_t i = 0; i < g->rows; i++) {
-    int labeled = 0;
-    for (int64_t t = 0; t < targets; t++) labeled |= !isnan(g->y[i * targets + t]);
-    count += labeled && (part < 0 || g->parts.split[i] == part);
+    int labeled = part < 0 || g->parts.split[i] == part;
+    for (int64_t t = 0; t < m->targets; t++) labeled &= !isnan(g->y[i * T + m->column[t]]);
+    count += labeled;
   }
   return count;
 }
 
-/* Split the rows. *enough = 0: a part that should have rows gets no label. */
+/* Split the rows. *enough = 0: a part that should have rows gets no label, or a fold no row. */
 static tt_err split_group(group_maker *m, int *enough)
 {
   const tt_config *cfg = m->l->cfg;
-  const double fraction[TT_SPLITS] = {1.0, cfg->data_split_validation, 0.0};
+  const tt_ensemble_config *own = &cfg->ensemble[0];
+  int64_t folds = own->train_resample == TT_RESAMPLE_kfold ? own->train_folds : 1;
+  int64_t least[TT_SPLITS] = {folds, cfg->data_split_validation > 0.0, 0};
   group_rows *g = &m->now;
-  int64_t T = m->l->d->targets;
   tt_free(g->parts.unit);
   TT_TRY(tt_data_row_keys_local(g->rows, m->l->d->scaler.inputs, g->x, g->key));
   TT_TRY(tt_data_split_rows_local(&g->split, cfg, g->key, &g->parts));
-  for (int k = 0; k < TT_SPLITS; k++) *enough &= fraction[k] <= 0.0 || count_labeled(g, T, k) > 0;
+  for (int k = 0; k < TT_SPLITS; k++) *enough &= count_labeled(m, k) >= least[k];
   return TT_OK;
 }
 
@@ -259,7 +263,7 @@ static tt_err add_group(group_maker *m, int64_t group)
   tt_by_groups *groups = m->d->groups;
   tt_dataset *one = NULL;
   take_rows(m, group);
-  int enough = count_labeled(g, all->targets, -1) >= m->l->cfg->top_by_min_rows;
+  int enough = count_labeled(m, -1) >= m->l->cfg->top_by_min_rows;
   tt_err e = enough ? split_group(m, &enough) : TT_OK;
   const tt_raw_dataset raw = {.name = m->values.name[group],
                               .rows = g->rows,
@@ -345,8 +349,8 @@ static void log_groups(const group_maker *m)
               g->pooled ? ", and one ensemble for all rows" : "");
   if (g->small)
     tt_log_root(TT_LOG_WARN,
-                "by %s: %" PRId64 " group%s too few rows (by_min_rows %" PRId64
-                ") for an ensemble of %s own, and take %s: %s%s",
+                "by %s: %" PRId64 " group%s too few rows with labels (by_min_rows %" PRId64
+                ", or for the split) for an ensemble of %s own, and take %s: %s%s",
                 g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
                 g->small == 1 ? "its" : "their", g->pooled ? "that of all rows" : "none (by_small)",
                 text, g->small > SHOWN ? ", ..." : "");
@@ -358,6 +362,8 @@ static tt_err make_local(group_maker *m)
   TT_TRY(create_dataset(m));
   TT_TRY(sort_rows(m, &most));
   TT_TRY(allocate_group(m, most));
+  TT_TRY(
+      tt_cohort_target_columns(&m->l->cfg->ensemble[0], &m->l->d->target, &m->targets, &m->column));
   if (m->l->cfg->top_by_small == TT_BY_SMALL_pooled) TT_TRY(add_pooled(m));
   for (int64_t g = 0; g < m->values.count; g++) TT_TRY(add_group(m, g));
   const tt_by_groups *groups = m->d->groups;
@@ -391,7 +397,7 @@ static tt_err make_groups(tt_loader *l, const double *x, const double *y)
   tt_split_values_free(&m.split);
   tt_split_values_free(&m.now.split);
   tt_row_parts_free(&m.now.parts);
-  tt_free_all(&m.first, &m.order, &m.now.x, &m.now.y, &m.now.key);
+  tt_free_all(&m.first, &m.order, &m.column, &m.now.x, &m.now.y, &m.now.key);
   return e;
 }
 

@@ -270,8 +270,8 @@ static tt_err no_such_group(const char *file, const tt_by_groups *g, const char 
   tt_suggestion near = {.word = group};
   for (int64_t i = 0; i < g->count; i++) tt_suggestion_consider(&near, g->name[i]);
   return TT_FAIL(USAGE, "%s: there is no group '%s' among the %" PRId64 " of by %s%s%s%s", file,
-                 group, g->count, g->columns, *near.best ? "; did you mean '" : "", near.best,
-                 *near.best ? "'?" : "");
+                 group, g->count - g->pooled, g->columns, *near.best ? "; did you mean '" : "",
+                 near.best, *near.best ? "'?" : "");
 }
 
 /* The group as an ordinary model. */
@@ -288,7 +288,7 @@ static tt_err choose_group(const char *file, tt_model_choice choice, tt_trained_
     return TT_FAIL(USAGE,
                    "%s has an ensemble for each value of %s, %" PRId64
                    " groups: choose one with --group, for example '%s'",
-                   file, g->columns, g->count, g->name[g->count - 1]);
+                   file, g->columns, g->count - g->pooled, g->name[g->count - 1]);
   int64_t number = tt_by_groups_find(g, group);
   if (number < 0 && g->pooled && tt_by_groups_find_small(g, group) >= 0) number = 0;
   if (number < 0) return no_such_group(file, g, group);

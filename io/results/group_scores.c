@@ -18,7 +18,7 @@ enum { SHOWN = 3, BINS = 10, BAR = 40 };
 typedef struct group_table {
   tt_h5_reader *r;
   int64_t groups, columns;
-  char **name, **label;
+  char **name, **target;
   const char *metric;
   double *score; /* [groups][columns] */
 } group_table;
@@ -36,7 +36,7 @@ static tt_err read_scores(group_table *t)
 {
   static const char *const metric[] = {"ensemble_rmse", "ensemble_brier", "ensemble_nll"};
   TT_TRY(tt_h5_read_texts_local(t->r, "group", &t->groups, &t->name));
-  TT_TRY(tt_h5_read_texts_local(t->r, "column_label", &t->columns, &t->label));
+  TT_TRY(tt_h5_read_texts_local(t->r, "column_target", &t->columns, &t->target));
   for (size_t k = 0; k < sizeof metric / sizeof *metric; k++) {
     int64_t shape[2] = {t->groups, t->columns};
     if (!tt_h5_has_local(t->r, metric[k])) continue;
@@ -73,7 +73,7 @@ static void put_names(const group_table *t, const char *what, const tt_ranked *s
   fputc('\n', out);
 }
 
-static void put_column(const group_table *t, int64_t column, tt_ranked *sorted, double *value,
+static void put_target(const group_table *t, int64_t column, tt_ranked *sorted, double *value,
                        FILE *out)
 {
   int64_t n = 0;
@@ -83,7 +83,7 @@ static void put_column(const group_table *t, int64_t column, tt_ranked *sorted, 
   }
   qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_ranked);
   for (int64_t i = 0; i < n; i++) value[i] = sorted[i].key;
-  fprintf(out, "%s: %s of the test rows of %" PRId64 " group%s", t->label[column], t->metric, n,
+  fprintf(out, "%s: %s of the test rows of %" PRId64 " group%s", t->target[column], t->metric, n,
           tt_plural(n));
   if (n)
     fprintf(out, ", quartiles %.4g %.4g %.4g", tt_sorted_quantile(n, value, 0.25),
@@ -97,15 +97,20 @@ static void put_column(const group_table *t, int64_t column, tt_ranked *sorted, 
   put_histogram(sorted, n, out);
 }
 
-static tt_err put_columns(const group_table *t, FILE *out)
+/* The columns of one target (its classes, its quantiles) have the same score. */
+static tt_err put_targets(const group_table *t, FILE *out)
 {
-  enum { MOST_COLUMNS = 8 };
+  enum { MOST = 8 };
+  int shown = 0;
   tt_ranked *sorted = NULL;
   double *value = NULL;
   tt_err e = TT_ALLOC(sorted, t->groups);
   if (!e) e = TT_ALLOC(value, t->groups);
-  for (int64_t k = 0; !e && t->score && k < t->columns && k < MOST_COLUMNS; k++)
-    put_column(t, k, sorted, value, out);
+  for (int64_t k = 0; !e && t->score && k < t->columns && shown < MOST; k++) {
+    if (k && !strcmp(t->target[k], t->target[k - 1])) continue;
+    put_target(t, k, sorted, value, out);
+    shown++;
+  }
   tt_free_all(&sorted, &value);
   return e;
 }
@@ -118,11 +123,11 @@ tt_err tt_group_scores_text(const char *file, char **text)
   tt_err e = read_scores(&t);
   FILE *out = e ? NULL : open_memstream(text, &bytes);
   if (!e && !out) e = TT_FAIL(MEM, "out of memory for the scores of groups");
-  if (!e) e = put_columns(&t, out);
+  if (!e) e = put_targets(&t, out);
   if (out) fclose(out);
   tt_h5_close_local(&t.r);
   tt_h5_texts_free(t.groups, &t.name);
-  tt_h5_texts_free(t.columns, &t.label);
+  tt_h5_texts_free(t.columns, &t.target);
   tt_free(t.score);
   return e;
 }

@@ -246,11 +246,16 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
   return TT_OK;
 }
 
-/* As set_data, for a data set that is not there: all its rows may be in each list. */
+/* As set_data, for a data set that is not there: all its rows, with `by` those of the group, may be
+ * in each list. */
 static tt_err reserve_data(tt_engine *e, int64_t rows)
 {
-  for (int64_t v = 0; v < e->row_sets; v++)
-    for (int k = 0; k < TT_SPLITS; k++) TT_TRY(TT_ALLOC_VALUES(e->lists[v].row[k], rows));
+  const tt_cohort *c = e->cohort;
+  for (int64_t v = 0; v < e->row_sets; v++) {
+    int64_t own = c->ensemble[v / tt_cohort_fold_count(c)].rows.count;
+    for (int k = 0; k < TT_SPLITS; k++)
+      TT_TRY(TT_ALLOC_VALUES(e->lists[v].row[k], own ? own : rows));
+  }
   return reserve_terms(e, rows);
 }
 

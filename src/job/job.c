@@ -83,18 +83,22 @@ tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt
   return e;
 }
 
-tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
+/* The hook for a data set that is in memory. */
+static tt_err check_data(tt_comm *c, const tt_job *job, const tt_data_hook *hook)
 {
   const tt_dataset *d = job->data;
+  if (!hook) return TT_OK;
+  const tt_data_shape shape = {d->rows,   d->scaler.inputs, d->targets,
+                               d->inputs, d->input,         d->target};
+  return hook->check(c, &shape, hook->arg);
+}
+
+tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
+{
+  const int given = job->data != NULL, by = job->cfg->top_by.count > 0;
   tt_err e = job->ops ? TT_OK : tt_resources_for_job(c, job->cfg, &job->ops, &job->use);
-  if (!e && d && hook) {
-    const tt_data_shape shape = {d->rows,   d->scaler.inputs, d->targets,
-                                 d->inputs, d->input,         d->target};
-    e = hook->check(c, &shape, hook->arg);
-  }
-  if (!e && !d)
-    e = (job->cfg->top_by.count ? tt_data_read_groups : tt_data_read)(c, job->cfg, hook,
-                                                                      &job->data);
+  if (!e && !given) e = (by ? tt_data_read_groups : tt_data_read)(c, job->cfg, hook, &job->data);
+  if (!e && (given || by)) e = check_data(c, job, hook); /* the groups are known now */
   if (!e) job->training = tt_dataset_for_training(job->data);
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target,

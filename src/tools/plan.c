@@ -39,7 +39,10 @@ static void print_network(const tt_job_plan *p, const tt_cohort *c)
           *c->label ? ": " : "", tt_model_widths(m, widths),
           tt_choice_activation[tt_model_activation(m)], tt_model_trained_params(m));
   tt_plan_front_print(&m->front, p->out);
-  for (int64_t e = 0; e < c->ensembles; e++) {
+  int groups = p->cfg->top_by.count > 0;
+  if (groups)
+    fprintf(p->out, "groups     %" PRId64 " ensembles, of which the first is\n", c->ensembles);
+  for (int64_t e = 0; e < (groups ? 1 : c->ensembles); e++) {
     const tt_ensemble *src = &c->ensemble[e];
     int64_t all = ensemble_members(&p->all, src->name);
     fprintf(p->out, "ensemble   %s: %" PRId64, src->name, src->members);
@@ -204,7 +207,7 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   int gpu = 0;
   char text[TT_REPEATED_TEXT], names[240];
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
-          p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
+          p->cfg->data_file, p->file_rows, tt_plural(p->file_rows), p->shape.inputs,
           tt_plural(p->shape.inputs), p->shape.targets, tt_plural(p->shape.targets));
   fprintf(p->out, "inputs     %s\n", tt_columns_list(&p->shape.input, names, sizeof names));
   if (p->rows.like_ids >= 0)
@@ -239,6 +242,8 @@ static tt_err read_shapes(tt_job_plan *p)
   if (!e)
     e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels ? labels : &unread,
                           &p->all);
+  p->file_rows = p->shape.rows;
+  if (!e && labels) p->shape.rows = labels->rows;
   tt_dataset_destroy(&labels);
   return e ? e : tt_check_outputs_local(&p->all, cfg->data_targets_pca, &p->shape);
 }

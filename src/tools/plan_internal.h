@@ -49,7 +49,8 @@ void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_
 
 typedef struct tt_job_plan {
   const tt_config *cfg;
-  tt_data_shape shape;
+  tt_data_shape shape; /* rows: as in memory, with `by` those of the pooled ensemble too */
+  int64_t file_rows;
   tt_row_counts rows;
   tt_cohorts all;
   const tt_engine_ops *ops;
@@ -62,6 +63,7 @@ double tt_plan_final_members(const tt_cohort *c);
 /* Size of model.h5, and of a checkpoint of all ranks. */
 double tt_plan_model_bytes(const tt_job_plan *p);
 double tt_plan_checkpoint_bytes(const tt_job_plan *p);
+/* Of a member. */
 int64_t tt_plan_training_rows(const tt_job_plan *p);
 /* Teams of ranks; as many as ranks: each trains members of its own. */
 int tt_plan_teams(const tt_job_plan *p, int ranks);
@@ -82,8 +84,8 @@ double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int rank
  *   data  for the data set; 0: it does not fit */
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
                             const tt_plan_gpu *gpu, double *data);
-/* The targets of a job, not normalized, if classes must be counted; else *out stays NULL. Owner:
- * the caller. Local. Errors: as tt_data_reader_open_job_local; IO, MEM. */
+/* The groups of `by`, or the targets of a job, not normalized, if classes must be counted; else
+ * *out stays NULL. Owner: the caller. Local. Errors: as tt_data_read_groups. */
 tt_err tt_plan_read_labels_local(const tt_config *cfg, const tt_data_shape *shape,
                                  tt_dataset **out);
 /* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the

@@ -85,7 +85,7 @@ static json_t *data_to_json(const tt_job_plan *p)
 {
   json_t *row = json_object();
   tt_json_set(&row, "file", tt_json_text(p->cfg->data_file));
-  tt_json_set(&row, "rows", json_integer(p->shape.rows));
+  tt_json_set(&row, "rows", json_integer(p->file_rows));
   tt_json_set(&row, "inputs", json_integer(p->shape.inputs));
   tt_json_set(&row, "targets", json_integer(p->shape.targets));
   tt_json_set(&row, "training_rows", json_integer(p->rows.part[TT_TRAIN]));

@@ -35,7 +35,8 @@ double tt_plan_model_bytes(const tt_job_plan *p)
 
 int64_t tt_plan_training_rows(const tt_job_plan *p)
 {
-  return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows);
+  int64_t groups = p->cfg->top_by.count ? p->all.at[0]->ensembles : 1;
+  return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows / (double)groups);
 }
 
 int tt_plan_teams(const tt_job_plan *p, int ranks)
@@ -145,9 +146,19 @@ static tt_err copy_labels(tt_data_reader *src, tt_dataset *dst)
   return e;
 }
 
+static tt_err read_groups(const tt_config *cfg, tt_dataset **out)
+{
+  tt_comm *alone = NULL;
+  TT_TRY(tt_comm_alone_local(&alone));
+  tt_err e = tt_data_read_groups(alone, cfg, NULL, out);
+  tt_comm_end(&alone);
+  return e;
+}
+
 tt_err tt_plan_read_labels_local(const tt_config *cfg, const tt_data_shape *shape, tt_dataset **out)
 {
   tt_data_reader *rows = NULL;
+  if (cfg->top_by.count) return read_groups(cfg, out);
   if (!needs_class_count(cfg)) return TT_OK;
   TT_TRY(tt_data_reader_open_job_local(cfg, &rows));
   tt_err e = tt_dataset_create(shape->rows, 1, shape->targets, 0, out);

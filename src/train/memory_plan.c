@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
@@ -66,23 +67,33 @@ static double head_bytes(const tt_cohort *c, tt_slice slice)
   return (double)tt_state_size(final_members(c, slice.count), shape, NULL) + members;
 }
 
-/* Scores of one cohort on the test rows, or out of bag on the training rows. */
+/* Rows of the largest ensemble. */
+static int64_t most_rows(const tt_memory_job *job, const tt_cohort *c)
+{
+  int64_t most = 0;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    if (c->ensemble[e].rows.count > most) most = c->ensemble[e].rows.count;
+  return most ? most : job->shape->rows;
+}
+
+/* Scores of one cohort on the test rows, or out of bag on the training rows; with `by` of one group
+ * after the other. */
 static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int ranks)
 {
   const tt_model *m = &c->model;
   const tt_config *cfg = job->cfg;
-  int64_t members = final_members(c, c->members), width = m->targets * m->quantities;
+  int64_t at_once = cfg->top_by.count ? 1 : c->ensembles, width = m->targets * m->quantities;
+  int64_t members = final_members(c, c->members) * at_once / c->ensembles;
   if (cfg->data_targets_pca) width = job->shape->targets;
-  int64_t test = (int64_t)fraction_of(cfg->data_split_test, job->shape->rows);
-  int64_t train = (int64_t)fraction_of(cfg->data_split_train, job->shape->rows);
-  double predict = job->ops->predict_bytes
-                       ? (double)job->ops->predict_bytes(m, c->ensembles * width, job->use)
-                       : 0.0;
-  double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1) + predict;
+  int64_t test = (int64_t)fraction_of(cfg->data_split_test, most_rows(job, c));
+  int64_t train = (int64_t)fraction_of(cfg->data_split_train, most_rows(job, c));
+  double predict =
+      job->ops->predict_bytes ? (double)job->ops->predict_bytes(m, at_once * width, job->use) : 0.0;
+  double tested = tt_score_bytes(m, members, at_once, width, test, ranks, 1) + predict;
   if (cfg->run_baselines && !cfg->campaign)
-    tested += tt_score_baseline_bytes(m, c->ensembles, train, test);
+    tested += tt_score_baseline_bytes(m, at_once, train, test);
   if (c->resample == TT_RESAMPLE_none) return tested;
-  double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0) + predict;
+  double bag = tt_score_bytes(m, members, at_once, width, train, ranks, 0) + predict;
   return fmax(tested, bag + (double)members * (double)train / 8.0);
 }
 
@@ -296,18 +307,26 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   p->outputs = fmax(0.0, end.heads + fmax(0.0, written) - engines);
 }
 
+/* The model of train.init_from, which a rank keeps: nearly all of its file are weights. */
+static double initial_bytes(const tt_config *cfg)
+{
+  struct stat st;
+  return *cfg->train_init_from && !stat(cfg->train_init_from, &st) ? (double)st.st_size : 0.0;
+}
+
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
 {
   tt_slice *slice = NULL;
   tt_team_place place;
   tt_memory_plan p = {.program = ranks > 1 ? program_bytes : program_bytes_alone};
-  double rows = (double)job->shape->rows;
+  double rows = (double)job->shape->rows, initial = initial_bytes(job->cfg);
   tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
   if (!e) add_all(job, slice, ranks, &place, &p);
   tt_free(slice);
-  p.data = rows * row_bytes(job) + description_bytes(job);
+  p.data = rows * row_bytes(job) + description_bytes(job) + initial;
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.reading += 40.0 * rows; /* keys of the rows, and where rank 0 looks for equal ones */
+  p.reading += 40.0 * rows;            /* keys of the rows, and where rank 0 looks for equal ones */
+  if (ranks > 1) p.reading += initial; /* they get the bytes of the file (io/hdf5/shared.c) */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;

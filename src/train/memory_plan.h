@@ -10,7 +10,7 @@
  * peak: they are needed one after the other. */
 typedef struct tt_memory_plan {
   double program; /* the program, MPI and HDF5 with their buffers */
-  double data;    /* the data set */
+  double data;    /* the data set, and the model of train.init_from */
   double reading; /* copies of this rank's rows while the data set is read */
   double members; /* description of all members; state of this rank's members, buffers of engine */
   double files;   /* copy of the state of this rank's members, for files; buffers of a file */

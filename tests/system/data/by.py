@@ -11,7 +11,7 @@ from rig import check, check_same, h5py, np, package, test, tutti, write_json
 
 SIZES = {"5": 33, "17": 40, "Bergen": 60, "Oslo": 48, "Rome, IT": 36, "tiny": 4, "flat": 30}
 JOB = {"by": "station", "data": {"inputs": ["a", "b"], "targets": "y", "split": {"test": 0.2, "train": 0.6, "validation": 0.2}},
-       "model": {"hidden": [6]}, "train": {"epochs": 8, "patience": 3, "resample": "bootstrap"},
+       "model": {"hidden": [6], "front": ["ple 4"]}, "train": {"epochs": 8, "patience": 3, "resample": "bootstrap"},
        "calibration": {"conformal": [0.8]}, "ensembles": [{"name": "all", "members": 3}],
        "run": {"device": "cpu"}}
 PER_ROW = ["y_true", "y_pred_mean", "y_pred_std", "y_pred_std_epistemic"]
@@ -113,6 +113,10 @@ def check_refused(rows):
                          ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
                          ({"train": {"label_noise": 0.1}}, "by does not know train.label_noise")):
         train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
+    gap = [{**r, "z": "" if r["station"] == "Oslo" else r["a"]} for r in rows]
+    write_rows("z.csv", gap, ("station", "a", "b", "y", "z"))
+    said = train("z", "z.csv", {**JOB, "data": {**JOB["data"], "targets": ["y", "z"]}})
+    check("Oslo (48)" in said, said)
     train("bad", "d.csv", {**JOB, "by": "stat"}, code=65, says="station")
     train("bad", "d.csv", {**JOB, "by_min_rows": 100, "by_small": "none"}, code=65,
           says="none of the 7 groups has 100 rows")
@@ -121,6 +125,10 @@ def check_refused(rows):
 
 
 def check_without_pooled(rows):
+    said = train("classes", write_rows("c.csv", [{**r, "y": i % 3} for i, r in enumerate(rows)]),
+                 {**JOB, "calibration": {}, "train": {"epochs": 2, "loss": "cross_entropy"},
+                  "model": {"output": "softmax", "classes": 3}})
+    check("y: brier" in said and said.count(", quartiles") == 1, said)
     train("none", "d.csv", {**JOB, "by": ["station", "season"], "by_min_rows": 24, "by_small": "none"})
     tutti("predict", "none/model.h5", "new.csv", "-o", "n.h5")
     with h5py.File("none/model.h5") as m, h5py.File("n.h5") as f:
@@ -135,7 +143,7 @@ def main():
     write_rows("d.csv", rows)
     said = train("out", "d.csv")
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
-    check("1 group has too few rows" in said and "tiny (4)" in said, said)
+    check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
     check_law(rows)
     train("ranks", "d.csv", ranks=3)
     by_group = sorted(rows, key=lambda r: list(SIZES)[::-1].index(r["station"]))

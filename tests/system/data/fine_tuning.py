@@ -3,6 +3,7 @@
 predict, layers keep their weights; the same bits on two ranks and after restarts; what does not fit
 is refused.
 """
+import json
 import pathlib
 import sys
 
@@ -131,6 +132,10 @@ def one_member_predicts_what_it_predicted():
 def the_same_bits_on_ranks_and_after_restarts():
     train = {"init_from": "base/model.h5", "epochs": 600, "freeze": 1, "clip_norm": 0.1}
     tutti("train", job("whole", [{"name": "one"}], train=train))
+    size = pathlib.Path("base/model.h5").stat().st_size
+    need = [json.loads(tutti("plan", "whole.json", "--json", "--ranks", ranks))["memory_of_rank"]
+            for ranks in "12"]
+    assert min(n["data"] for n in need) > size and need[1]["reading"] > size, need
     tutti("train", job("two", [{"name": "one"}], train=train), ranks=2)
     cut = job("cut", [{"name": "one"}], train=train)
     tutti("train", cut, "--set", "run.max_time=0.01s", code=75)
