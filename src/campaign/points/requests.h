@@ -43,7 +43,8 @@ tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *req
 tt_err tt_inbox_answer_local(tt_points *p, const char *directory, int64_t *answered);
 
 /* Send a request, and wait for its answer; takes ownership of the request. Owner of *out: the
- * caller. Errors: STOPPED (a campaign runs, but does not answer), the error of the answer. */
+ * caller, json_decref, also after an error. Errors: STOPPED (a campaign runs, but does not answer),
+ * the error of the answer. */
 tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *request, json_t **out);
 
 /* Answer requests in a thread until the end. Errors: MEM. */
