@@ -284,15 +284,16 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
                              int64_t unasked)
 {
   char rest[96] = "";
+  int told = cfg->label_mode == TT_LABEL_ask || cfg->label_mode == TT_LABEL_files;
   if (unasked)
     snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labeled any more", unasked,
              unasked == 1 ? "is" : "are");
-  return TT_FAIL(DIVERGED,
-                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
-                 "than label.max_failed = %g allows%s; the labels so far are kept in "
-                 "%s/round-%04" PRId64 "/label. To continue without the failed rows, run again "
-                 "with a larger label.max_failed; to label these groups again, remove their files "
-                 "'failed' first; to label all rows again, use --from %" PRId64 ":label",
-                 round, failed, queried, cfg->label_max_failed, rest, cfg->campaign_directory,
-                 round, round);
+  return TT_FAIL(
+      DIVERGED,
+      "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
+      "than label.max_failed = %g allows%s; the labels so far are kept in "
+      "%s. To continue without the failed rows, run again with a larger label.max_failed; "
+      "to label these rows again, %s; to label all rows again, use --from %" PRId64 ":label",
+      round, failed, queried, cfg->label_max_failed, rest, cfg->campaign_directory,
+      told ? "use tutti tell --replace" : "remove the files 'failed' of their groups first", round);
 }

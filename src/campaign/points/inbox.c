@@ -58,7 +58,8 @@ static int is_request(const struct dirent *entry)
   return strlen(entry->d_name) == NAME_DIGITS + 5 && !strcmp(entry->d_name + NAME_DIGITS, ".json");
 }
 
-tt_err tt_inbox_answer_local(tt_points *p, const char *directory, int64_t *answered)
+/* Answer all requests in the inbox; *answered: their number. */
+static tt_err answer_all(tt_points *p, const char *directory, int64_t *answered)
 {
   struct dirent **entry = NULL;
   char path[TT_PATH_MAX];
@@ -109,7 +110,7 @@ static void *answer_until_end(void *inbox)
   int milliseconds = MIN_NAP_MS, logged = 0;
   while (!nap(b, milliseconds)) {
     int64_t answered = 0;
-    tt_err e = tt_inbox_answer_local(b->points, b->directory, &answered);
+    tt_err e = answer_all(b->points, b->directory, &answered);
     if (e == TT_E_STOPPED) break;
     if (e && !logged) tt_log_root(TT_LOG_WARN, "requests are not answered: %s", tt_err_last());
     logged = e != TT_OK;
@@ -185,7 +186,7 @@ static tt_err answer_alone(const char *directory, const char *who)
   tt_err e = TT_OK;
   if (!tt_ckpt_may_be_running_local(directory)) {
     e = tt_points_open_local(directory, TT_LINE_LOG_append, NULL, NULL, who, &p);
-    if (!e) e = tt_inbox_answer_local(p, directory, &answered);
+    if (!e) e = answer_all(p, directory, &answered);
     tt_points_close_local(&p);
   }
   close(fd);

@@ -39,8 +39,6 @@ tt_err tt_tell_local(const tt_tell_options *o);
  * owner: the caller, json_decref. Errors: those after which the request stays, for another writer
  * or another time: IO, MEM, STOPPED. */
 tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *request, json_t **out);
-/* Answer all requests in the inbox; *answered: their number. Errors: the same. */
-tt_err tt_inbox_answer_local(tt_points *p, const char *directory, int64_t *answered);
 
 /* Send a request, and wait for its answer; takes ownership of the request. Owner of *out: the
  * caller, json_decref, also after an error. Errors: STOPPED (a campaign runs, but does not answer),
