@@ -122,7 +122,7 @@ static void give(int64_t first, int64_t count)
 static void refuse_and_give(void)
 {
   tell_refused("id,y0,y1\n0,1,2\n99,1,2\n", "hand.csv:3: id 99 is no point of this campaign");
-  tell_refused("id,y0,y1\n0,1,2\n0,1,2\n", "hand.csv:3: id 0 occurs twice");
+  tell_refused("id,y0,y1\n0,1,2\n0,1,2\n", "hand.csv:3: the id of this row occurs twice");
   tell_refused("id,y0,y1\n0,1,inf\n", "hand.csv:2: target 'b' is inf");
   tell_refused("id,y0,y1,status\n0,1,2,good\n", "hand.csv:2: the status is not ok");
   tell_refused("id,y0,y1\n0,,\n", "hand.csv:2: no target has a value");
