@@ -223,7 +223,9 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   const void **data = NULL;
   int32_t *attempt = NULL;
   double *weight = NULL;
+  const tt_by_groups *groups = all->at[0]->groups; /* a test row has the columns of its group */
   int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
+  if (groups) columns /= groups->count;
   tt_err e = make_file_arrays_local(shard, all, &t);
   if (!e) e = TT_ALLOC(data, tt_trained_ensembles_networks(all));
   if (!e) e = TT_ALLOC(attempt, t.labels.members);

@@ -245,7 +245,8 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
     e = tt_score(k->c, k->all.at[i], k->model + k->output[i].first, k->ops, &k->job->use, &source,
                  &k->output[i].scores, &k->table[i]);
   const tt_config *cfg = k->job->cfg;
-  int compares = cfg->run_baselines && !cfg->campaign && !tt_memory_is_path(cfg->run_directory);
+  int compares = cfg->run_baselines && !cfg->campaign && !cfg->top_by.count &&
+                 !tt_memory_is_path(cfg->run_directory);
   for (int64_t i = 0; !e && compares && i < k->all.count; i++)
     e = tt_score_baselines(k->c, k->job->data, k->all.at[i], k->output[i].scores);
   return e;
