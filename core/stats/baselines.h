@@ -35,17 +35,19 @@ typedef struct tt_baseline_rows {
   const double *x_test;        /* [m][D] */
 } tt_baseline_rows;
 
-/* Predict the test rows: prediction[m].
+/* 0: there are fewer than 2 training rows, or it would take more than about 4e9 products. Only the
+ * numbers of rows and inputs are read. */
+int tt_baseline_is_possible(tt_baseline baseline, const tt_baseline_rows *rows);
+
+/* Predict the test rows with a possible baseline: prediction[m]; NaN if it cannot be fitted.
  *   neighbor  by the Euclidean distance of the normalized inputs
  *   ridge     with a constant; the strength has the lowest leave-one-out error
  *   gaussian_process  squared exponential kernel with a length for each of at most 32 inputs, and a
  *             noise, by the marginal likelihood of at most 300 training rows; for at most 2,000
- * *possible is 0, and nothing is predicted, where it would take more than about 4e9 products.
  * Local. Errors: MEM. */
-tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction,
-                           int *possible);
+tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction);
 
-/* Bytes that it allocates for n training rows of D inputs, the most of all baselines. */
-double tt_baseline_bytes(double n, double inputs);
+/* Bytes that the possible baselines allocate at most, one after the other. */
+double tt_baseline_bytes(const tt_baseline_rows *rows);
 TT_END_C
 #endif
