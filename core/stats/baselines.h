@@ -7,16 +7,16 @@
 #include <stdint.h>
 TT_BEGIN_C
 
-/* label, name in a sentence, what to do if it is better than the networks */
+/* label, name in a sentence, advice if it is better than the networks */
 #define TT_BASELINES(X)                                                                            \
   X(mean, "the mean of the training labels",                                                       \
-    "the inputs may say nothing about the target, or there are too few rows")                      \
+    "The inputs may say nothing about the target, or there are too few rows")                      \
   X(ridge, "a ridge regression",                                                                   \
-    "the target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
+    "The target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
   X(neighbor, "the nearest training row",                                                          \
-    "the target has steps or short waves: try model.front: [ple 48], or data.categories")          \
+    "The target has steps or short waves: try model.front: [ple 48], or data.categories")          \
   X(gaussian_process, "a Gaussian process",                                                        \
-    "few rows and a smooth target suit it: try model: auto, or use a Gaussian process")
+    "It suits few rows and a smooth target: try model: auto, or use a Gaussian process")
 
 typedef enum tt_baseline {
 #define X(label, ...) TT_BASELINE_##label,

@@ -116,8 +116,8 @@ static void find_narrow(const tt_results *k, tt_sentences *a)
 
 /* Baselines */
 
-/* The difference must be larger than chance explains: for n errors the standard deviation of an rmse
- * is about 1 / sqrt(2n) of it, that of a difference up to 1 / sqrt(n). */
+/* The difference must be larger than chance explains: for n errors the standard deviation of an
+ * rmse is about 1 / sqrt(2n) of it, that of a difference up to 1 / sqrt(n). */
 static void find_better_baseline(const tt_results *k, tt_sentences *a)
 {
   for (int64_t c = 0; c < k->columns; c++) {
@@ -129,8 +129,8 @@ static void find_better_baseline(const tt_results *k, tt_sentences *a)
     if (!begins_target(k, c) || !(k->baseline[best][c] < (1.0 - margin) * k->rmse[c])) continue;
     name_column(k, c, name);
     tt_sentences_add(a,
-                     "%s: %s, trained on the same rows, has a lower test rmse: %.3g, the networks "
-                     "%.3g: %s.",
+                     "%s: %s, trained on the same rows, has a lower test rmse, %.3g, than the "
+                     "networks, %.3g. %s.",
                      name, tt_baseline_name[best], k->baseline[best][c], k->rmse[c],
                      tt_baseline_advice[best]);
   }
