@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const tt_baseline_label[] = {TT_BASELINES(TT_ROW_NAME) NULL};
+const char *const tt_baseline_label[] = {TT_BASELINES(TT_ROW_NAME)};
 #define X(label, name, advice) name,
 const char *const tt_baseline_name[] = {TT_BASELINES(X)};
 #undef X

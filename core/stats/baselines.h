@@ -24,7 +24,7 @@ typedef enum tt_baseline {
 #undef X
       TT_BASELINE_COUNT
 } tt_baseline;
-extern const char *const tt_baseline_label[TT_BASELINE_COUNT + 1]; /* ends with NULL */
+extern const char *const tt_baseline_label[TT_BASELINE_COUNT];
 extern const char *const tt_baseline_name[TT_BASELINE_COUNT];
 extern const char *const tt_baseline_advice[TT_BASELINE_COUNT];
 

@@ -13,8 +13,7 @@ typedef struct target_rows {
   int32_t selection; /* of training rows; -1: all */
   int64_t target;    /* column of the data set */
   tt_baseline_rows rows;
-  double *x, *x_test;             /* NULL: no possible baseline reads them */
-  double *y, *label, *prediction; /* label: of the test rows */
+  double *store, *label, *prediction; /* all numbers; label: of the test rows */
 } target_rows;
 
 static int is_row(const target_rows *t, int64_t r, tt_split which)
@@ -52,18 +51,16 @@ static tt_err allocate(target_rows *t)
 {
   int64_t n = take_rows(t, TT_TRAIN, NULL, NULL), m = take_rows(t, TT_TEST, NULL, NULL);
   t->rows = (tt_baseline_rows){.train = n, .test = m, .inputs = t->d->inputs};
-  if (reads_inputs(&t->rows)) {
-    TT_TRY(TT_ALLOC(t->x, n * t->d->inputs));
-    TT_TRY(TT_ALLOC(t->x_test, m * t->d->inputs));
-  }
-  TT_TRY(TT_ALLOC(t->y, n));
-  TT_TRY(TT_ALLOC(t->label, m));
-  TT_TRY(TT_ALLOC(t->prediction, m));
-  t->rows.x = t->x;
-  t->rows.y = t->y;
-  t->rows.x_test = t->x_test;
-  take_rows(t, TT_TRAIN, t->x, t->y);
-  take_rows(t, TT_TEST, t->x_test, t->label);
+  int64_t copied = reads_inputs(&t->rows) ? t->d->inputs : 0;
+  TT_TRY(TT_ALLOC(t->store, n * (copied + 1) + m * (copied + 2)));
+  double *x = t->store, *x_test = x + n * copied, *y = x_test + m * copied;
+  t->rows.x = x;
+  t->rows.x_test = x_test;
+  t->rows.y = y;
+  t->label = y + n;
+  t->prediction = t->label + m;
+  take_rows(t, TT_TRAIN, copied ? x : NULL, y);
+  take_rows(t, TT_TEST, copied ? x_test : NULL, t->label);
   return TT_OK;
 }
 
@@ -88,7 +85,7 @@ static tt_err score_target(target_rows *t, double *score)
     e = tt_baseline_predict((tt_baseline)b, &t->rows, t->prediction);
     if (!e) score[b] = rmse(t);
   }
-  tt_free_all(&t->x, &t->x_test, &t->y, &t->label, &t->prediction);
+  tt_free(t->store);
   return e;
 }
 
