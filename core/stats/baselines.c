@@ -6,12 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const tt_baseline_label[] = {TT_BASELINES(TT_ROW_NAME)};
-#define X(label, name, advice) name,
-const char *const tt_baseline_name[] = {TT_BASELINES(X)};
-#undef X
-#define X(label, name, advice) advice,
-const char *const tt_baseline_advice[] = {TT_BASELINES(X)};
+#define X(label, name, advice) {#label, name, advice},
+const tt_baseline_text tt_baseline_table[] = {TT_BASELINES(X)};
 #undef X
 
 static const double MOST_PRODUCTS = 4e9;
@@ -207,8 +203,8 @@ static double kernel(const gaussian_process *g, const double *a, const double *b
 }
 
 /* -2 / n times the logarithm of the marginal likelihood, with the best scale of the kernel K;
- * INFINITY if K is not positive definite. Replace a by K^-1 y, or with `half` by U^-T y. */
-static double fit_process(const gaussian_process *g, int half)
+ * INFINITY if K is not positive definite. Replace a by K^-1 y. */
+static double fit_process(const gaussian_process *g)
 {
   double determinant = 0.0;
   for (int64_t i = 0; i < g->n * g->inputs; i++) g->z[i] = g->x[i] / g->length[i % g->inputs];
@@ -222,7 +218,7 @@ static double fit_process(const gaussian_process *g, int half)
   solve_lower(g->n, g->u, g->a);
   for (int64_t i = 0; i < g->n; i++) determinant += 2.0 * log(g->u[i * g->n + i]);
   double scale = dot(g->n, g->a, g->a) / (double)g->n;
-  if (!half) solve_upper(g->n, g->u, g->a);
+  solve_upper(g->n, g->u, g->a);
   return log(scale) + determinant / (double)g->n;
 }
 
@@ -230,7 +226,7 @@ static int try_value(gaussian_process *g, double *changed, double value, double 
 {
   double before = *changed;
   *changed = value;
-  double now = fit_process(g, 1);
+  double now = fit_process(g);
   if (now < *least) {
     *least = now;
     return 1;
@@ -248,7 +244,7 @@ static void search_lengths(gaussian_process *g)
     for (double v = 1e-8; v < 2.0; v *= 100.0) {
       for (int64_t k = 0; k < g->inputs; k++) g->length[k] = l * sqrt((double)g->inputs) / 2.0;
       g->noise = v;
-      double now = fit_process(g, 1);
+      double now = fit_process(g);
       if (!(now < least)) continue;
       least = now;
       length = g->length[0];
@@ -303,8 +299,8 @@ static tt_err predict_process(const tt_baseline_rows *r, double *prediction)
   take_rows(r, n < ROWS_OF_FIT ? n : ROWS_OF_FIT, mean, &g, y);
   search_lengths(&g);
   take_rows(r, n, mean, &g, y);
-  double fit = fit_process(&g, 0);
-  for (; !isfinite(fit) && g.noise < 1.0; fit = fit_process(&g, 0)) g.noise *= 10.0;
+  double fit = fit_process(&g);
+  for (; !isfinite(fit) && g.noise < 1.0; fit = fit_process(&g)) g.noise *= 10.0;
   if (!isfinite(fit)) mean = NAN;
   predict_with(&g, r, mean, scaled, prediction);
   tt_free(store);

@@ -24,9 +24,10 @@ typedef enum tt_baseline {
 #undef X
       TT_BASELINE_COUNT
 } tt_baseline;
-extern const char *const tt_baseline_label[TT_BASELINE_COUNT];
-extern const char *const tt_baseline_name[TT_BASELINE_COUNT];
-extern const char *const tt_baseline_advice[TT_BASELINE_COUNT];
+typedef struct tt_baseline_text {
+  const char *label, *name, *advice;
+} tt_baseline_text;
+extern const tt_baseline_text tt_baseline_table[TT_BASELINE_COUNT];
 
 /* Rows of normalized numbers. */
 typedef struct tt_baseline_rows {

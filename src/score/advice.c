@@ -131,8 +131,8 @@ static void find_better_baseline(const tt_results *k, tt_sentences *a)
     tt_sentences_add(a,
                      "%s: %s, trained on the same rows, has a lower test rmse, %.3g, than the "
                      "networks, %.3g. %s.",
-                     name, tt_baseline_name[best], k->baseline[best][c], k->rmse[c],
-                     tt_baseline_advice[best]);
+                     name, tt_baseline_table[best].name, k->baseline[best][c], k->rmse[c],
+                     tt_baseline_table[best].advice);
   }
 }
 
