@@ -222,17 +222,18 @@ static double fit_process(const gaussian_process *g)
   return log(scale) + determinant / (double)g->n;
 }
 
-static int try_value(gaussian_process *g, double *changed, double value, double *least)
+/* Multiply or divide a value by `step`, if that is better. */
+static void change(const gaussian_process *g, double *value, double step, double *least)
 {
-  double before = *changed;
-  *changed = value;
-  double now = fit_process(g);
-  if (now < *least) {
+  const double before = *value, tried[2] = {before * step, before / step};
+  for (int i = 0; i < 2; i++) {
+    *value = tried[i];
+    double now = fit_process(g);
+    if (!(now < *least)) continue;
     *least = now;
-    return 1;
+    return;
   }
-  *changed = before;
-  return 0;
+  *value = before;
 }
 
 /* First search on a grid for the noise and one length of all inputs. Then change the noise and the
@@ -252,12 +253,9 @@ static void search_lengths(gaussian_process *g)
     }
   for (int64_t k = 0; k < g->inputs; k++) g->length[k] = length;
   g->noise = noise;
-  for (double step = 9.0; step > 1.2 && g->inputs <= MOST_LENGTHS; step = sqrt(step)) {
-    for (int64_t k = 0; k <= g->inputs; k++) {
-      double *value = k < g->inputs ? &g->length[k] : &g->noise;
-      if (!try_value(g, value, *value * step, &least)) try_value(g, value, *value / step, &least);
-    }
-  }
+  for (double step = 9.0; step > 1.2 && g->inputs <= MOST_LENGTHS; step = sqrt(step))
+    for (int64_t k = 0; k <= g->inputs; k++)
+      change(g, k < g->inputs ? &g->length[k] : &g->noise, step, &least);
 }
 
 static void predict_with(const gaussian_process *g, const tt_baseline_rows *r, double mean,
