@@ -122,7 +122,6 @@ static const char *find_rival_of_by(const tt_config *c, const tt_ensemble_config
          : own->model_heads > 1                            ? "model.heads"
          : own->train_label_noise > 0.0                    ? "train.label_noise"
          : own->train_parts > 1                            ? "train.parts"
-         : c->run_stages > 1                               ? "run.stages"
          : c->data_partial_labels == TT_PARTIAL_LABELS_use ? "data.partial_labels: use"
                                                            : NULL;
 }

@@ -120,13 +120,13 @@ static void multiply_rows(const ridge *s)
   }
 }
 
-static int solve_ridge(const ridge *s, double strength, const double *right, double *w)
+static int solve_ridge(const ridge *s, double strength, double *w)
 {
   int64_t d = s->rows->inputs;
   memcpy(s->u, s->products, (size_t)(d * d) * sizeof *s->u);
   for (int64_t k = 0; k < d; k++) s->u[k * d + k] += strength * (double)s->rows->train;
   if (!factorize(d, s->u)) return 0;
-  memcpy(w, right, (size_t)d * sizeof *w);
+  memcpy(w, s->w, (size_t)d * sizeof *w);
   solve_lower(d, s->u, w);
   solve_upper(d, s->u, w);
   return 1;
@@ -157,7 +157,7 @@ static int fit_ridge(ridge *s, double *w, double *best)
     s->mean[i % r->inputs] += r->x[i] / (double)r->train;
   multiply_rows(s);
   for (double strength = 1e-6; strength < 2.0; strength *= 10.0) {
-    if (!solve_ridge(s, strength, s->w, w)) continue;
+    if (!solve_ridge(s, strength, w)) continue;
     double error = left_out_error(s, w);
     if (!(error < least)) continue;
     least = error;
