@@ -21,11 +21,10 @@ run: {{directory: {file}.out}}
 
 def main(groups, size, file):
     rng = np.random.default_rng(1)
-    sizes = np.full(groups, 60)
     if size == "zipf":
         sizes = np.maximum(1, (20000 / np.arange(1, groups + 1)).astype(int))
     else:
-        sizes[:] = int(size)
+        sizes = np.full(groups, int(size))
     station = rng.permutation(np.repeat(np.arange(groups), sizes))
     x = rng.normal(size=(len(station), 5))
     slope, phase = rng.normal(size=(2, groups))

@@ -136,9 +136,8 @@ def write(folder, name, split, recipe):
     part = recipes.parts(len(x), split, ROWS)
     rows = np.flatnonzero(part == 0)
     trend = ridge(x, y, rows) if recipe.get("trend") else np.zeros(len(x))
-    encode = {"fourier": fourier}.get(recipe.get("encode"))
     with h5py.File(folder / "data.h5", "w") as f:
-        f["x"] = np.hstack([x, encode(x, rows)]) if encode else x
+        f["x"] = np.hstack([x, fourier(x, rows)]) if recipe.get("encode") else x
         f["y"] = (y - trend)[:, None]
         f["part"] = part
     return y, trend, part

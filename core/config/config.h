@@ -107,7 +107,7 @@ const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capa
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
  * the first fault, of those of row `first` and later. Owner: the caller, tt_front_destroy.
- *   inputs  their number, for a front that takes columns; 1: not known
+ *   inputs  number of inputs, for a front that takes columns; 1 if it is not known
  * Local. */
 static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t inputs, int64_t first,
                                        tt_front *out, tt_front_fault *fault)
@@ -131,7 +131,7 @@ static inline int tt_config_front(const tt_ensemble_config *own, int64_t inputs,
   return tt_config_front_from(own, inputs, 0, out, fault);
 }
 
-/* 1 if the inputs have the shape that the front needs: of an image or a profile, or none. */
+/* 1 if the job gives the shape of the inputs, or the front needs none. */
 static inline int tt_config_has_front_shape(const tt_ensemble_config *own)
 {
   return own->model_image.count == 3 || own->model_profile.count == 2 ||

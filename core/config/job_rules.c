@@ -111,35 +111,38 @@ static void check_components(tt_config_reader *r)
                     "one");
 }
 
-/* What an ensemble of each group cannot be, or do with its rows; NULL: it can. */
-static const char *why_no_groups(const tt_config *c, const tt_ensemble_config *own)
+/* The first option that `by` cannot be used with; NULL: there is none. */
+static const char *find_rival_of_by(const tt_config *c, const tt_ensemble_config *own)
 {
-  return c->campaign             ? "is for tutti train, not for a campaign"
-         : tt_config_searches(c) ? "cannot be combined with search: tune one group, or all rows, "
-                                   "and write what it finds into this job"
-         : c->ensembles > 1    ? "needs one ensemble of one network; give several targets to it as "
-                                 "`targets`"
-         : *own->rows          ? "has the rows of the groups: remove ensembles.rows"
-         : *c->data_weights    ? "does not know data.weights; remove one"
-         : *c->data_sigma      ? "does not know data.sigma; remove one"
-         : c->data_targets_pca ? "does not know data.targets_pca; remove one"
-         : *c->train_init_from ? "begins with random weights: remove train.init_from"
-         : own->model_heads > 1         ? "does not know model.heads; remove one"
-         : own->train_label_noise > 0.0 ? "does not know train.label_noise; remove one"
-         : own->train_parts > 1 || c->run_stages > 1
-             ? "trains each member on one rank: remove train.parts and run.stages"
-         : c->data_partial_labels == TT_PARTIAL_LABELS_use
-             ? "does not know data.partial_labels: use; remove one"
-             : NULL;
+  return *own->rows                                        ? "ensembles.rows"
+         : *c->data_weights                                ? "data.weights"
+         : *c->data_sigma                                  ? "data.sigma"
+         : c->data_targets_pca                             ? "data.targets_pca"
+         : *c->train_init_from                             ? "train.init_from"
+         : own->model_heads > 1                            ? "model.heads"
+         : own->train_label_noise > 0.0                    ? "train.label_noise"
+         : own->train_parts > 1                            ? "train.parts"
+         : c->data_partial_labels == TT_PARTIAL_LABELS_use ? "data.partial_labels: use"
+                                                           : NULL;
 }
 
 static void check_by(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const tt_source_location *location = &r->job[TT_OPTION_top_by];
-  if (location->bad) return;
-  const char *why = c->top_by.count && c->ensembles ? why_no_groups(c, &c->ensemble[0]) : NULL;
-  if (why) tt_config_error(r, location, "by %s", why);
+  if (location->bad || !c->top_by.count || !c->ensembles) return;
+  const char *rival = find_rival_of_by(c, &c->ensemble[0]);
+  if (c->campaign)
+    tt_config_error(r, location, "by cannot be used in a campaign");
+  else if (tt_config_searches(c))
+    tt_config_error(r, location,
+                    "by and search cannot be used together: tune one group, or all rows, and write "
+                    "the options that are found into this job");
+  else if (c->ensembles > 1)
+    tt_config_error(r, location,
+                    "by needs one ensemble of one network; give it several targets as `targets`");
+  else if (rival)
+    tt_config_error(r, location, "by and %s cannot be used together; remove one", rival);
 }
 
 /* Without parts a stage waits until all others have computed the whole batch. */

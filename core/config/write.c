@@ -158,7 +158,8 @@ tt_err tt_config_network_text(const tt_config *cfg, int64_t element, char **text
 static int affects_results(int i)
 {
   const char *section = tt_option_table[i].section;
-  if (i == TT_OPTION_run_seed || (i >= TT_OPTION_top_by && i <= TT_OPTION_top_by_small)) return 1;
+  if (!strcmp(section, "top")) return i != TT_OPTION_top_title;
+  if (i == TT_OPTION_run_seed) return 1;
   return i != TT_OPTION_data_file && (!strcmp(section, "data") || !strcmp(section, "data_split"));
 }
 
@@ -210,8 +211,7 @@ uint64_t tt_config_result_hash(const tt_config *cfg)
 {
   uint64_t h = 0;
   for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (affects_results(i) && (cfg->top_by.count || strcmp(tt_option_table[i].section, "top")))
-      h = hash_value(&tt_option_table[i], cfg, h);
+    if (affects_results(i)) h = hash_value(&tt_option_table[i], cfg, h);
   return hash_ensembles(cfg, tt_config_searches(cfg) ? h + 1 : h); /* its trials are ensembles */
 }
 

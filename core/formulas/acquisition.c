@@ -18,16 +18,6 @@ unsigned tt_acquisition_needs(tt_acquisition acquisition)
   }
 }
 
-tt_acquisition_variance tt_acquisition_uses(tt_acquisition acquisition)
-{
-  static const tt_acquisition_variance uses[] = {
-#define X(name, needs, variance, ...) variance,
-      TT_ACQUISITIONS(X)
-#undef X
-  };
-  return uses[acquisition];
-}
-
 int tt_acquisition_supports(tt_acquisition acquisition, tt_output output)
 {
   unsigned needs = tt_acquisition_needs(acquisition);

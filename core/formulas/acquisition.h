@@ -102,9 +102,8 @@ typedef enum tt_ensemble_reduction {
 typedef enum tt_goal { TT_GOALS(X) TT_GOAL_COUNT } tt_goal;
 #undef X
 
-/* The set of needs of a score, and the variance that it uses. */
+/* The set of needs of a score. */
 unsigned tt_acquisition_needs(tt_acquisition acquisition);
-tt_acquisition_variance tt_acquisition_uses(tt_acquisition acquisition);
 /* Whether the score can be computed for this output. */
 int tt_acquisition_supports(tt_acquisition acquisition, tt_output output);
 /* Whether the engine must return the prediction of each member. */

@@ -42,8 +42,8 @@ int64_t tt_front_all_running(const tt_front *f)
   return count;
 }
 
-/* Output number o of the layer is -1 below `low` and 1 above `high`, linear between. Bins that
- * single precision cannot tell from their place are left out. */
+/* Output number o of the layer is -1 below `low`, 1 above `high`, and linear between them. It is 0
+ * for a bin that is too narrow for single precision. */
 static void set_piece(const tt_front_layer *l, int64_t o, double low, double high, float *w)
 {
   double width = high - low, size = fmax(fabs(low), fabs(high));

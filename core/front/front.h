@@ -97,10 +97,10 @@ typedef struct tt_front_layer {
   int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
                    nothing is added */
   int8_t activates_sum; /* 1: the activation comes after the addition; 0: before it */
-  int8_t projects;     /* 1: a layer of the projection of a residual. These layers follow the layers
+  int8_t projects; /* 1: a layer of the projection of a residual. These layers follow the layers
                            of the rows of the residual */
-  int8_t encodes;      /* 1: a conv that row `ple` became; its weights follow from the training rows
-                   * (tt_front_set_pieces), and a file does not say it */
+  int8_t encodes;  /* 1: the conv of a row `ple`. tt_front_set_pieces computes its weights from the
+                   * training rows. Files do not have this field */
   int8_t begins_block; /* 1: no residual begins before this layer and ends with it or behind it */
   float rate;          /* factor on the learning rate (tt_model_set_rates) */
 } tt_front_layer;
@@ -143,12 +143,12 @@ typedef struct tt_front_fault {
  * the caller, tt_front_destroy. Local. */
 int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault);
 
-/* Whether the rows begin with one for inputs that are neither image nor profile. */
+/* Whether the first row is one for inputs that are neither image nor profile: ple. */
 int tt_front_takes_columns(int64_t rows, const char *const *row);
 
-/* Weights w[P] of the outputs of input `channel` of a layer that encodes.
+/* Compute the weights w[P] of the outputs of input `channel` of a layer that encodes.
  *   value  [n] normalized values of the training rows, ascending; n may be 0
- * A bin without width, which equal values leave, gives 0. */
+ * A bin without width, between two equal values, gives 0. */
 void tt_front_set_pieces(const tt_front_layer *l, int64_t channel, int64_t n, const double *value,
                          float *w);
 

@@ -6,14 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#define X(label, name, advice) #label,
-const char *const tt_baseline_label[] = {TT_BASELINES(X) NULL};
-#undef X
-#define X(label, name, advice) name,
-const char *const tt_baseline_name[] = {TT_BASELINES(X)};
-#undef X
-#define X(label, name, advice) advice,
-const char *const tt_baseline_advice[] = {TT_BASELINES(X)};
+#define X(label, name, advice) {#label, name, advice},
+const tt_baseline_text tt_baseline_table[] = {TT_BASELINES(X)};
 #undef X
 
 static const double MOST_PRODUCTS = 4e9;
@@ -44,7 +38,7 @@ static int factorize(int64_t n, double *a)
   return 1;
 }
 
-/* y becomes U^-T y. */
+/* Replace y by U^-T y. */
 static void solve_lower(int64_t n, const double *u, double *y)
 {
   for (int64_t k = 0; k < n; k++) {
@@ -53,7 +47,7 @@ static void solve_lower(int64_t n, const double *u, double *y)
   }
 }
 
-/* y becomes U^-1 y. */
+/* Replace y by U^-1 y. */
 static void solve_upper(int64_t n, const double *u, double *y)
 {
   for (int64_t k = n - 1; k >= 0; k--) {
@@ -105,7 +99,7 @@ static void predict_neighbor(const tt_baseline_rows *r, double *prediction)
   }
 }
 
-/* Ridge regression: w = (Z^T Z + strength n I)^-1 Z^T y, where Z has no mean. */
+/* Ridge regression: w = (Z^T Z + strength n I)^-1 Z^T y. Z are the inputs, less their means. */
 
 typedef struct ridge {
   const tt_baseline_rows *rows;
@@ -126,13 +120,13 @@ static void multiply_rows(const ridge *s)
   }
 }
 
-static int solve_ridge(const ridge *s, double strength, const double *right, double *w)
+static int solve_ridge(const ridge *s, double strength, double *w)
 {
   int64_t d = s->rows->inputs;
   memcpy(s->u, s->products, (size_t)(d * d) * sizeof *s->u);
   for (int64_t k = 0; k < d; k++) s->u[k * d + k] += strength * (double)s->rows->train;
   if (!factorize(d, s->u)) return 0;
-  memcpy(w, right, (size_t)d * sizeof *w);
+  memcpy(w, s->w, (size_t)d * sizeof *w);
   solve_lower(d, s->u, w);
   solve_upper(d, s->u, w);
   return 1;
@@ -163,7 +157,7 @@ static int fit_ridge(ridge *s, double *w, double *best)
     s->mean[i % r->inputs] += r->x[i] / (double)r->train;
   multiply_rows(s);
   for (double strength = 1e-6; strength < 2.0; strength *= 10.0) {
-    if (!solve_ridge(s, strength, s->w, w)) continue;
+    if (!solve_ridge(s, strength, w)) continue;
     double error = left_out_error(s, w);
     if (!(error < least)) continue;
     least = error;
@@ -172,7 +166,7 @@ static int fit_ridge(ridge *s, double *w, double *best)
   return isfinite(least);
 }
 
-static tt_err predict_ridge(const tt_baseline_rows *r, double *prediction, int *possible)
+static tt_err predict_ridge(const tt_baseline_rows *r, double *prediction)
 {
   ridge s = {.rows = r};
   double *store = NULL;
@@ -184,7 +178,7 @@ static tt_err predict_ridge(const tt_baseline_rows *r, double *prediction, int *
   s.w = s.mean + d;
   s.z = s.w + d;
   double *w = s.z + d, *best = w + d;
-  *possible = fit_ridge(&s, w, best);
+  if (!fit_ridge(&s, w, best)) s.mean_y = NAN;
   for (int64_t i = 0; i < r->test; i++) {
     prediction[i] = s.mean_y;
     for (int64_t k = 0; k < d; k++) prediction[i] += best[k] * (r->x_test[i * d + k] - s.mean[k]);
@@ -208,9 +202,9 @@ static double kernel(const gaussian_process *g, const double *a, const double *b
   return exp(-0.5 * squared_distance(g->inputs, a, b));
 }
 
-/* -2 / n times the logarithm of the marginal likelihood, whose scale is fitted; INFINITY if the
- * kernel has no factor. a becomes K^-1 y, or with `half` U^-T y. */
-static double fit_process(const gaussian_process *g, int half)
+/* -2 / n times the logarithm of the marginal likelihood, with the best scale of the kernel K;
+ * INFINITY if K is not positive definite. Replace a by K^-1 y. */
+static double fit_process(const gaussian_process *g)
 {
   double determinant = 0.0;
   for (int64_t i = 0; i < g->n * g->inputs; i++) g->z[i] = g->x[i] / g->length[i % g->inputs];
@@ -224,22 +218,26 @@ static double fit_process(const gaussian_process *g, int half)
   solve_lower(g->n, g->u, g->a);
   for (int64_t i = 0; i < g->n; i++) determinant += 2.0 * log(g->u[i * g->n + i]);
   double scale = dot(g->n, g->a, g->a) / (double)g->n;
-  if (!half) solve_upper(g->n, g->u, g->a);
+  solve_upper(g->n, g->u, g->a);
   return log(scale) + determinant / (double)g->n;
 }
 
-static int try_value(gaussian_process *g, double *changed, double value, double *least)
+/* Multiply or divide a value by `step`, if that is better. */
+static void change(const gaussian_process *g, double *value, double step, double *least)
 {
-  double before = *changed;
-  *changed = value;
-  double now = fit_process(g, 1);
-  if (now < *least) return *least = now, 1;
-  *changed = before;
-  return 0;
+  const double before = *value, tried[2] = {before * step, before / step};
+  for (int i = 0; i < 2; i++) {
+    *value = tried[i];
+    double now = fit_process(g);
+    if (!(now < *least)) continue;
+    *least = now;
+    return;
+  }
+  *value = before;
 }
 
-/* One length for all inputs and the noise, by a grid; then each of them in turn, in steps that
- * become smaller. */
+/* First search on a grid for the noise and one length of all inputs. Then change the noise and the
+ * length of each input in turn, in smaller and smaller steps. */
 static void search_lengths(gaussian_process *g)
 {
   double least = INFINITY, length = 1.0, noise = 1.0;
@@ -247,17 +245,17 @@ static void search_lengths(gaussian_process *g)
     for (double v = 1e-8; v < 2.0; v *= 100.0) {
       for (int64_t k = 0; k < g->inputs; k++) g->length[k] = l * sqrt((double)g->inputs) / 2.0;
       g->noise = v;
-      double now = fit_process(g, 1);
-      if (now < least) least = now, length = g->length[0], noise = v;
+      double now = fit_process(g);
+      if (!(now < least)) continue;
+      least = now;
+      length = g->length[0];
+      noise = v;
     }
   for (int64_t k = 0; k < g->inputs; k++) g->length[k] = length;
   g->noise = noise;
-  for (double step = 9.0; step > 1.2 && g->inputs <= MOST_LENGTHS; step = sqrt(step)) {
-    for (int64_t k = 0; k <= g->inputs; k++) {
-      double *value = k < g->inputs ? &g->length[k] : &g->noise;
-      if (!try_value(g, value, *value * step, &least)) try_value(g, value, *value / step, &least);
-    }
-  }
+  for (double step = 9.0; step > 1.2 && g->inputs <= MOST_LENGTHS; step = sqrt(step))
+    for (int64_t k = 0; k <= g->inputs; k++)
+      change(g, k < g->inputs ? &g->length[k] : &g->noise, step, &least);
 }
 
 static void predict_with(const gaussian_process *g, const tt_baseline_rows *r, double mean,
@@ -271,7 +269,7 @@ static void predict_with(const gaussian_process *g, const tt_baseline_rows *r, d
   }
 }
 
-/* `count` rows, evenly taken, and their labels without the mean. */
+/* Copy `count` rows at equal distances, and their labels less the mean. */
 static void take_rows(const tt_baseline_rows *r, int64_t count, double mean, gaussian_process *g,
                       double *y)
 {
@@ -283,7 +281,7 @@ static void take_rows(const tt_baseline_rows *r, int64_t count, double mean, gau
   }
 }
 
-static tt_err predict_process(const tt_baseline_rows *r, double *prediction, int *possible)
+static tt_err predict_process(const tt_baseline_rows *r, double *prediction)
 {
   gaussian_process g = {.inputs = r->inputs};
   double *store = NULL, mean = mean_of(r->train, r->y);
@@ -299,32 +297,41 @@ static tt_err predict_process(const tt_baseline_rows *r, double *prediction, int
   take_rows(r, n < ROWS_OF_FIT ? n : ROWS_OF_FIT, mean, &g, y);
   search_lengths(&g);
   take_rows(r, n, mean, &g, y);
-  while (!(*possible = isfinite(fit_process(&g, 0))) && g.noise < 1.0) g.noise *= 10.0;
+  double fit = fit_process(&g);
+  for (; !isfinite(fit) && g.noise < 1.0; fit = fit_process(&g)) g.noise *= 10.0;
+  if (!isfinite(fit)) mean = NAN;
   predict_with(&g, r, mean, scaled, prediction);
   tt_free(store);
   return TT_OK;
 }
 
-tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction,
-                           int *possible)
+int tt_baseline_is_possible(tt_baseline baseline, const tt_baseline_rows *rows)
 {
-  double n = (double)rows->train, d = (double)rows->inputs, pairs = n * d * (double)rows->test;
-  const double products[TT_BASELINE_COUNT] = {[TT_BASELINE_ridge] = 8.0 * n * d * d,
-                                              [TT_BASELINE_neighbor] = pairs,
-                                              [TT_BASELINE_gaussian_process] =
-                                                  n > MOST_ROWS ? INFINITY : pairs};
-  *possible = n >= 2.0 && products[baseline] <= MOST_PRODUCTS;
-  if (!*possible) return TT_OK;
+  double n = (double)rows->train, d = (double)rows->inputs, m = (double)rows->test;
+  double fitted = fmin(n, ROWS_OF_FIT);
+  const double products[TT_BASELINE_COUNT] = {
+      [TT_BASELINE_ridge] = d * d * (8.0 * n + 2.5 * d),
+      [TT_BASELINE_neighbor] = d * n * m,
+      [TT_BASELINE_gaussian_process] =
+          n > MOST_ROWS ? INFINITY : d * (n * (n + m) + 18.0 * fitted * fitted)};
+  return n >= 2.0 && products[baseline] <= MOST_PRODUCTS;
+}
+
+tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction)
+{
   switch (baseline) {
   case TT_BASELINE_mean: predict_mean(rows, prediction); return TT_OK;
   case TT_BASELINE_neighbor: predict_neighbor(rows, prediction); return TT_OK;
-  case TT_BASELINE_ridge: return predict_ridge(rows, prediction, possible);
-  default: return predict_process(rows, prediction, possible);
+  case TT_BASELINE_ridge: return predict_ridge(rows, prediction);
+  default: return predict_process(rows, prediction);
   }
 }
 
-double tt_baseline_bytes(double n, double inputs)
+double tt_baseline_bytes(const tt_baseline_rows *rows)
 {
-  double ridge_bytes = 2.0 * inputs * inputs + 5.0 * inputs;
-  return 8.0 * (n > MOST_ROWS ? ridge_bytes : fmax(ridge_bytes, n * (n + 2.0 * inputs + 2.0)));
+  double n = (double)rows->train, d = (double)rows->inputs, values = 0.0;
+  if (tt_baseline_is_possible(TT_BASELINE_ridge, rows)) values = 2.0 * d * d + 5.0 * d;
+  if (tt_baseline_is_possible(TT_BASELINE_gaussian_process, rows))
+    values = fmax(values, n * (n + 2.0 * d + 2.0) + 2.0 * d);
+  return 8.0 * values;
 }

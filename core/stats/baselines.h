@@ -7,16 +7,16 @@
 #include <stdint.h>
 TT_BEGIN_C
 
-/* label, name in a sentence, what to do if it is better than the networks */
+/* label, name in a sentence, advice if it is better than the networks */
 #define TT_BASELINES(X)                                                                            \
   X(mean, "the mean of the training labels",                                                       \
-    "the inputs may say nothing about the target, or there are too few rows")                      \
+    "The inputs may say nothing about the target, or there are too few rows")                      \
   X(ridge, "a ridge regression",                                                                   \
-    "the target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
+    "The target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
   X(neighbor, "the nearest training row",                                                          \
-    "the target has steps or short waves: try model.front: [ple 48], or data.categories")          \
+    "The target has steps or short waves: try model.front: [ple 48], or data.categories")          \
   X(gaussian_process, "a Gaussian process",                                                        \
-    "few rows and a smooth target suit it: try model: auto, or use a Gaussian process")
+    "It suits few rows and a smooth target: try model: auto, or use a Gaussian process")
 
 typedef enum tt_baseline {
 #define X(label, ...) TT_BASELINE_##label,
@@ -24,9 +24,10 @@ typedef enum tt_baseline {
 #undef X
       TT_BASELINE_COUNT
 } tt_baseline;
-extern const char *const tt_baseline_label[TT_BASELINE_COUNT + 1]; /* ends with NULL */
-extern const char *const tt_baseline_name[TT_BASELINE_COUNT];
-extern const char *const tt_baseline_advice[TT_BASELINE_COUNT];
+typedef struct tt_baseline_text {
+  const char *label, *name, *advice;
+} tt_baseline_text;
+extern const tt_baseline_text tt_baseline_table[TT_BASELINE_COUNT];
 
 /* Rows of normalized numbers. */
 typedef struct tt_baseline_rows {
@@ -35,17 +36,19 @@ typedef struct tt_baseline_rows {
   const double *x_test;        /* [m][D] */
 } tt_baseline_rows;
 
-/* Predict the test rows: prediction[m].
+/* 0: there are fewer than 2 training rows, or it would take more than about 4e9 products. Only the
+ * numbers of rows and inputs are read. */
+int tt_baseline_is_possible(tt_baseline baseline, const tt_baseline_rows *rows);
+
+/* Predict the test rows with a possible baseline: prediction[m]; NaN if it cannot be fitted.
  *   neighbor  by the Euclidean distance of the normalized inputs
  *   ridge     with a constant; the strength has the lowest leave-one-out error
  *   gaussian_process  squared exponential kernel with a length for each of at most 32 inputs, and a
  *             noise, by the marginal likelihood of at most 300 training rows; for at most 2,000
- * *possible is 0, and nothing is predicted, where it would take more than about 4e9 products.
  * Local. Errors: MEM. */
-tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction,
-                           int *possible);
+tt_err tt_baseline_predict(tt_baseline baseline, const tt_baseline_rows *rows, double *prediction);
 
-/* Bytes that it allocates for n training rows of D inputs, the most of all baselines. */
-double tt_baseline_bytes(double n, double inputs);
+/* Bytes that the possible baselines allocate at most, one after the other. */
+double tt_baseline_bytes(const tt_baseline_rows *rows);
 TT_END_C
 #endif

@@ -203,7 +203,7 @@ static void compute_weights(const tt_combine_options *rule, const tt_member_pred
     greedy_selection(rule, s, chosen, loss, count, share);
     return;
   }
-  double least = loss[first]; /* then loss is the mean over rows by which a unit is worse */
+  double least = loss[first]; /* loss becomes the mean over rows, less that of the best unit */
   for (int64_t i = 0; i < units(s) && rule->method == TT_COMBINE_weights; i++)
     loss[i] = (loss[i] - least) * (double)s->model->targets / all;
   tt_weights_from_losses(rule, units(s), loss, share);

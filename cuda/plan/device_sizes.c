@@ -69,11 +69,12 @@ static void add_layered(const tt_device_job *job, tt_device_need *need)
 }
 
 /* The lists of rows are on the device one after the other. On the host they are made, each with
- * room for all rows, then put one after the other; the lists remain there if rows are streamed. */
+ * room for all rows, then put one after the other; the lists remain there if rows are streamed.
+ * With `by` each row is in the lists of one ensemble only. */
 static void add_row_lists(const tt_device_job *job, int64_t row_sets, tt_device_need *need)
 {
   const tt_cohort *c = job->cohort;
-  int64_t lists = c->ensemble[0].rows.count ? row_sets / c->ensembles : row_sets; /* of all rows */
+  int64_t lists = c->ensemble[0].rows.count ? row_sets / c->ensembles : row_sets;
   int64_t rows = lists * job->rows * (int64_t)sizeof(int32_t);
   need->device += rows;
   need->lists += (TT_SPLITS + 1) * rows;

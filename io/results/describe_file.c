@@ -73,12 +73,7 @@ static tt_err describe(tt_h5_reader *r, json_t **out)
   static const char *const of_file[] = {
       "tutti_schema",      "title",      "source",  "history", "run",
       "content_hash_xxh3", "generation", "members", "params",  "epochs"};
-  static const char *const of_origin[] = {
-#define X(name, label) #name,
-      TT_ORIGIN_TEXTS(X)
-#undef X
-          "seed",
-      "ranks", "threads"};
+  static const char *const of_origin[] = {TT_ORIGIN_TEXTS(TT_ROW_NAME) "seed", "ranks", "threads"};
   int64_t n = 0;
   char **name = NULL;
   TT_TRY(tt_h5_list_datasets_local(r, &n, &name));

@@ -103,7 +103,7 @@ static tt_err read_baselines(tt_h5_reader *r, tt_results *k)
 {
   char name[96];
   for (int b = 0; b < TT_BASELINE_COUNT; b++) {
-    snprintf(name, sizeof name, "baseline_%s", tt_baseline_label[b]);
+    snprintf(name, sizeof name, "baseline_%s", tt_baseline_table[b].label);
     TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->baseline[b]));
   }
   return TT_OK;

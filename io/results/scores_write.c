@@ -59,8 +59,8 @@ static void write_baselines(tt_schema *s, const tt_scores *k, const char *units)
 {
   char name[64], meaning[128];
   for (int b = 0; b < TT_BASELINE_COUNT && k->baselines; b++) {
-    snprintf(name, sizeof name, "baseline_%s", tt_baseline_label[b]);
-    snprintf(meaning, sizeof meaning, "rmse of %s on the test rows", tt_baseline_name[b]);
+    snprintf(name, sizeof name, "baseline_%s", tt_baseline_table[b].label);
+    snprintf(meaning, sizeof meaning, "rmse of %s on the test rows", tt_baseline_table[b].name);
     WRITE_COLUMNS(k->baseline + b * k->columns, name, F64, units, meaning, "column");
   }
 }

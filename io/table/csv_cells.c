@@ -1,4 +1,4 @@
-/* csv_cells.c — the cells of a CSV file as numbers, and what is said of bad ones; see
+/* csv_cells.c — the cells of a CSV file as numbers, and messages about bad ones; see
  * csv_internal.h. */
 #include "io/table/csv_internal.h"
 
@@ -152,8 +152,8 @@ static tt_err parse_cell(const tt_csv_table *c, int64_t line, int64_t column, ch
   return parse_text(c, line, column, tt_csv_cell_text(&c->lines, p, end), out);
 }
 
-/* A cell of a column of dates, for up to three columns in use. Where it is missing, sine and cosine
- * are 0. */
+/* A cell of a column of dates: a value for each of its three columns that is in use. The sine and
+ * cosine of a missing date are 0. */
 static tt_err parse_date_cell(const tt_csv_table *c, int64_t line, int64_t k, char *p, char *end,
                               double *value)
 {

@@ -22,8 +22,8 @@ typedef struct tt_csv_table {
   tt_problems *problems; /* not NULL while they are listed */
 } tt_csv_table;
 
-/* The cell [p, end) of column k. It is written to value[c->slot[k]]; a date also to its two.
- * The text may be changed. Errors: DATA, MEM. */
+/* Write the cell [p, end) of column k to value[c->slot[k]], of a date also sine and cosine to their
+ * columns. The text may be changed. Errors: DATA, MEM. */
 tt_err tt_csv_parse_column(const tt_csv_table *c, int64_t line, int64_t k, char *p, char *end,
                            double *value);
 

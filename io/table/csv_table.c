@@ -76,7 +76,7 @@ static tt_err read_names(tt_csv_table *c, char *p, char *end, int64_t line)
   if (n > MAX_COLUMNS)
     return TT_FAIL(DATA, "%s:%" PRId64 ": %" PRId64 " columns; at most %d are possible", t->file,
                    line, n, MAX_COLUMNS);
-  TT_TRY(TT_ALLOC(t->name, 3 * n)); /* the most that add_seasons makes of them */
+  TT_TRY(TT_ALLOC(t->name, 3 * n)); /* room for add_seasons */
   t->columns = n;
   for (int64_t k = 0; k < n; k++) {
     char *after = tt_csv_cell_end(&c->lines, p, end);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 enum { MAX_DIGITS = 19, MAX_TEXT = 1024, MAX_EXPONENT = 100000 };
 
@@ -145,21 +146,14 @@ int tt_text_is_date(const char *text)
   return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
 }
 
-/* Days from 1970-01-01 to the beginning of a year of the Gregorian calendar. */
-static int64_t days_before(int64_t year)
+/* Days from 1970-01-01 to a day of the Gregorian calendar, and the day of the year, from 0. Returns
+ * 0 if there is no such day; timegm then takes another one. */
+static int find_day(int year, int month, int day, double *days, int *of_year)
 {
-  int64_t past = year - 1;
-  return 365 * (year - 1970) + past / 4 - past / 100 + past / 400 - 477;
-}
-
-/* The day of the year, from 0; -1: there is none. */
-static int64_t day_of_year(int year, int month, int day)
-{
-  static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
-  int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-  if (year < 1 || month < 1 || month > 12 || day < 1) return -1;
-  int length = before[month] - before[month - 1] + (leap && month == 2);
-  return day > length ? -1 : before[month - 1] + day - 1 + (leap && month > 2);
+  struct tm t = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+  *days = (double)timegm(&t) / 86400.0;
+  *of_year = t.tm_yday;
+  return year > 0 && t.tm_mon == month - 1 && t.tm_mday == day;
 }
 
 /* Two digits at *p and a byte of `after` behind them, or the end; -1: something else. */
@@ -176,7 +170,7 @@ static int parse_time(const char *p, double *out)
 {
   double second = 0.0;
   int hour = two_digits(&p, ":"), minute = *p++ == ':' ? two_digits(&p, ":Z+-") : -1, zone = 0;
-  if (hour < 0 || hour > 24 || minute < 0 || minute > 59) return 0;
+  if (hour < 0 || minute < 0 || minute > 59 || 60 * hour + minute > 24 * 60) return 0;
   if (*p == ':' && (p = tt_number_parse(p + 1, '.', &second)) == NULL) return 0;
   if (*p == '+' || *p == '-') {
     int sign = *p++ == '+' ? -1 : 1, hours = two_digits(&p, ":0123456789");
@@ -194,15 +188,17 @@ static int parse_time(const char *p, double *out)
 int tt_date_parse(const char *text, double out[3])
 {
   const char *p = text + 5;
-  double time = 0.0;
+  double days, next_year, time = 0.0;
+  int of_year, first;
   if (strspn(text, "0123456789") != 4 || text[4] != '-') return 0;
   int year = (int)strtol(text, NULL, 10), month = two_digits(&p, "-");
   int day = month > 0 && *p++ == '-' ? two_digits(&p, "T ") : -1;
-  int64_t number = day < 0 ? -1 : day_of_year(year, month, day);
-  if (number < 0 || (*p && !parse_time(p + 1, &time))) return 0;
-  double length = (double)(days_before(year + 1) - days_before(year));
-  double turn = 2.0 * 3.14159265358979323846 * ((double)number + time) / length;
-  out[0] = (double)(days_before(year) + number) + time;
+  if (day < 0 || !find_day(year, month, day, &days, &of_year)) return 0;
+  if (*p && !parse_time(p + 1, &time)) return 0;
+  find_day(year + 1, 1, 1, &next_year, &first);
+  double length = next_year - (days - of_year);
+  double turn = 2.0 * 3.14159265358979323846 * (of_year + time) / length;
+  out[0] = days + time;
   out[1] = sin(turn);
   out[2] = cos(turn);
   return 1;

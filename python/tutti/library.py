@@ -29,8 +29,8 @@ class Model:
     program : path, optional
         The program whose library is used; see `tutti.find_library`.
     group : str, optional
-        Of a model that was trained with `by`: the ensemble of this value; "(pooled)" is that of all
-        rows. Such a model in memory (bytes) cannot be opened.
+        For a model that was trained with `by`: predict with the ensemble of this value; "(pooled)"
+        is the ensemble of all rows. Such a model in memory (bytes) cannot be opened.
 
     Attributes
     ----------

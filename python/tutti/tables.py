@@ -63,7 +63,7 @@ def train(table: PathLike, targets: Names, *, inputs: Optional[Names] = None,
     members, epochs : int, optional
         Of each ensemble.
     directory : path
-        Of the run; job.yaml there says everything and may be edited.
+        Directory of the run. job.yaml in it has all options and may be edited.
     overrides : list of str, optional
         Options of the job, as "train.learning_rate=0.01".
     resume : bool, optional
@@ -78,7 +78,7 @@ def train(table: PathLike, targets: Names, *, inputs: Optional[Names] = None,
     Raises
     ------
     tutti.InputError
-        With every cell of the table that cannot be used, and how to say it in the job.
+        The message lists the cells of the table that cannot be used, and options that accept them.
     """
     options = dict(targets=targets, inputs=inputs, classes=classes, group=group, members=members,
                    epochs=epochs)
@@ -99,9 +99,9 @@ def tune(table: PathLike, targets: Names, *, preset: Optional[str] = None,
     preset : str, optional
         "fast", "good" or "best".
     budget : int, optional
-        Most networks that are tried.
+        Largest number of networks that are tried.
     time : str or float, optional
-        Wall time of everything: seconds, or a text such as "2min".
+        Wall time of the whole search: seconds, or a text such as "2min".
     folds : int, optional
         Members of a network, each without one fold of the rows.
     table, targets, ...

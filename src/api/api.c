@@ -114,7 +114,7 @@ tt_err tt_model_create(tt_trained_ensembles *all, tutti_model **out)
   return e;
 }
 
-/* Weight 0 for the other members of the ensemble of this one. */
+/* Set the weights of the other members of its ensemble to 0. */
 static tt_err use_member(const tt_trained_ensembles *all, int64_t member)
 {
   int64_t i = 0, k = 0, g = member, members = tt_trained_ensembles_members(all);

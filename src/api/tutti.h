@@ -106,8 +106,8 @@ TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **o
  * that run with one member each. The model then has no epistemic part and costs one member. */
 TUTTI_API int tutti_open_member(const char *file, int64_t member, tutti_model **out);
 
-/* Of a model with groups (option by) the ensemble of one of them; "(pooled)" is that of all rows,
- * which small groups have too. tutti_open refuses such a model. */
+/* Open the ensemble of one group of a model that was trained with the option by. "(pooled)" is the
+ * ensemble of all rows; small groups get it too. tutti_open refuses such a model. */
 TUTTI_API int tutti_open_group(const char *file, const char *group, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 

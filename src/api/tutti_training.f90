@@ -215,8 +215,8 @@ contains
     if (.not. fits) call tutti_finish(code, no_fit, stat)
   end subroutine
 
-  ! Whether the library can be called; without a trainer, and where arrays do not fit, the call of
-  ! the program ends here.
+  ! Whether the library can be called. If there is no trainer, or an array does not fit, report the
+  ! error.
   logical function ready(self, fits, stat)
     class(tutti_trainer), intent(in) :: self
     logical, intent(in) :: fits

@@ -246,8 +246,8 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
   return TT_OK;
 }
 
-/* As set_data, for a data set that is not there: all its rows, with `by` those of the group, may be
- * in each list. */
+/* As set_data, for a data set that is not there: each list may have all rows, with `by` all rows of
+ * its group. */
 static tt_err reserve_data(tt_engine *e, int64_t rows)
 {
   const tt_cohort *c = e->cohort;

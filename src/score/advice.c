@@ -62,6 +62,14 @@ static int is_only_target(const tt_results *k, int64_t column)
   return 1;
 }
 
+/* "ensemble", or "ensemble target" if the ensemble has several targets. */
+static void name_column(const tt_results *k, int64_t c, char name[2 * NAME])
+{
+  int alone = is_only_target(k, c);
+  snprintf(name, 2 * NAME, "%.95s%s%.95s", k->ensemble[c], alone ? "" : " ",
+           alone ? "" : k->target[c]);
+}
+
 static int has_noise(const tt_results *k, int64_t column)
 {
   for (int64_t r = 0; r < k->rows; r++)
@@ -90,8 +98,7 @@ static void find_narrow(const tt_results *k, tt_sentences *a)
     char name[2 * NAME];
     double chance = 3 * sqrt(NOMINAL * (1 - NOMINAL) / fmax(k->test_rows[c], 1));
     if (!begins_target(k, c) || !(inside[c] < fmin(NOMINAL - chance, FAR_FEWER))) continue;
-    snprintf(name, sizeof name, "%.95s%s%.95s", k->ensemble[c], is_only_target(k, c) ? "" : " ",
-             is_only_target(k, c) ? "" : k->target[c]);
+    name_column(k, c, name);
     int fit = k->recalibrated || !tt_results_predict_noise(k, c);
     include(!has_noise(k, c) ? &without : fit ? &fitted : &predicted, name, inside[c]);
   }
@@ -109,20 +116,23 @@ static void find_narrow(const tt_results *k, tt_sentences *a)
 
 /* Baselines */
 
-/* A difference that chance explains does not count: the rmse of n errors varies by 1 / sqrt(2n). */
+/* The difference must be larger than chance explains: for n errors the standard deviation of an
+ * rmse is about 1 / sqrt(2n) of it, that of a difference up to 1 / sqrt(n). */
 static void find_better_baseline(const tt_results *k, tt_sentences *a)
 {
   for (int64_t c = 0; c < k->columns; c++) {
+    char name[2 * NAME];
     int best = 0;
     double margin = fmax(0.05, 1.0 / sqrt(fmax(k->test_rows[c], 1.0)));
     for (int b = 1; b < TT_BASELINE_COUNT; b++)
       if (k->baseline[b][c] < k->baseline[best][c]) best = b;
     if (!begins_target(k, c) || !(k->baseline[best][c] < (1.0 - margin) * k->rmse[c])) continue;
+    name_column(k, c, name);
     tt_sentences_add(a,
-                     "%.60s %.60s: %s, trained on the same rows, has a lower test rmse: %.3g, the "
-                     "networks %.3g: %s.",
-                     k->ensemble[c], k->target[c], tt_baseline_name[best], k->baseline[best][c],
-                     k->rmse[c], tt_baseline_advice[best]);
+                     "%s: %s, trained on the same rows, has a lower test rmse, %.3g, than the "
+                     "networks, %.3g. %s.",
+                     name, tt_baseline_table[best].name, k->baseline[best][c], k->rmse[c],
+                     tt_baseline_table[best].advice);
   }
 }
 

@@ -13,7 +13,7 @@ typedef struct target_rows {
   int32_t selection; /* of training rows; -1: all */
   int64_t target;    /* column of the data set */
   tt_baseline_rows rows;
-  double *x, *x_test, *y, *label, *prediction; /* label: of the test rows */
+  double *store, *label, *prediction; /* all numbers; label: of the test rows */
 } target_rows;
 
 static int is_row(const target_rows *t, int64_t r, tt_split which)
@@ -23,7 +23,7 @@ static int is_row(const target_rows *t, int64_t r, tt_split which)
   return which != TT_TRAIN || t->selection < 0 || d->selected[t->selection * d->rows + r];
 }
 
-/* The rows of a split; with x NULL they are only counted. */
+/*   x, y  NULL: not copied. Returns the number of rows. */
 static int64_t take_rows(const target_rows *t, tt_split which, double *x, double *y)
 {
   const tt_dataset *d = t->d;
@@ -32,23 +32,35 @@ static int64_t take_rows(const target_rows *t, tt_split which, double *x, double
     if (!is_row(t, r, which)) continue;
     for (int64_t i = 0; x && i < d->inputs; i++)
       x[n * d->inputs + i] = (double)d->x[r * d->inputs + i];
-    if (x) y[n] = (double)d->y[r * d->targets + t->target];
+    if (y) y[n] = (double)d->y[r * d->targets + t->target];
     n++;
   }
   return n;
 }
 
+/* All but the mean read the inputs. */
+static int reads_inputs(const tt_baseline_rows *rows)
+{
+  int possible = 0;
+  for (int b = 0; b < TT_BASELINE_COUNT; b++)
+    possible |= b != TT_BASELINE_mean && tt_baseline_is_possible((tt_baseline)b, rows);
+  return possible;
+}
+
 static tt_err allocate(target_rows *t)
 {
   int64_t n = take_rows(t, TT_TRAIN, NULL, NULL), m = take_rows(t, TT_TEST, NULL, NULL);
-  TT_TRY(TT_ALLOC(t->x, n * t->d->inputs));
-  TT_TRY(TT_ALLOC(t->x_test, m * t->d->inputs));
-  TT_TRY(TT_ALLOC(t->y, n));
-  TT_TRY(TT_ALLOC(t->label, m));
-  TT_TRY(TT_ALLOC(t->prediction, m));
-  t->rows = (tt_baseline_rows){n, m, t->d->inputs, t->x, t->y, t->x_test};
-  take_rows(t, TT_TRAIN, t->x, t->y);
-  take_rows(t, TT_TEST, t->x_test, t->label);
+  t->rows = (tt_baseline_rows){.train = n, .test = m, .inputs = t->d->inputs};
+  int64_t copied = reads_inputs(&t->rows) ? t->d->inputs : 0;
+  TT_TRY(TT_ALLOC(t->store, n * (copied + 1) + m * (copied + 2)));
+  double *x = t->store, *x_test = x + n * copied, *y = x_test + m * copied;
+  t->rows.x = x;
+  t->rows.x_test = x_test;
+  t->rows.y = y;
+  t->label = y + n;
+  t->prediction = t->label + m;
+  take_rows(t, TT_TRAIN, copied ? x : NULL, y);
+  take_rows(t, TT_TEST, copied ? x_test : NULL, t->label);
   return TT_OK;
 }
 
@@ -69,11 +81,11 @@ static tt_err score_target(target_rows *t, double *score)
 {
   tt_err e = allocate(t);
   for (int b = 0; !e && b < TT_BASELINE_COUNT; b++) {
-    int possible = 0;
-    e = tt_baseline_predict((tt_baseline)b, &t->rows, t->prediction, &possible);
-    if (!e && possible && t->rows.test) score[b] = rmse(t);
+    if (!t->rows.test || !tt_baseline_is_possible((tt_baseline)b, &t->rows)) continue;
+    e = tt_baseline_predict((tt_baseline)b, &t->rows, t->prediction);
+    if (!e) score[b] = rmse(t);
   }
-  tt_free_all(&t->x, &t->x_test, &t->y, &t->label, &t->prediction);
+  tt_free(t->store);
   return e;
 }
 
@@ -99,9 +111,10 @@ static int are_numbers(const tt_model *m, int64_t ensembles, int64_t targets)
 
 double tt_score_baseline_bytes(const tt_model *m, int64_t ensembles, int64_t train, int64_t test)
 {
-  double n = (double)train, rows = n + (double)test, inputs = (double)m->inputs;
+  const tt_baseline_rows rows = {.train = train, .test = test, .inputs = m->inputs};
+  double copied = 2.0 + (reads_inputs(&rows) ? (double)m->inputs : 0.0);
   if (!are_numbers(m, ensembles, m->targets) || test < 1) return 0.0;
-  return 8.0 * rows * (inputs + 2.0) + tt_baseline_bytes(n, inputs);
+  return 8.0 * (double)(train + test) * copied + tt_baseline_bytes(&rows);
 }
 
 tt_err tt_score_baselines(tt_comm *c, const tt_dataset *d, const tt_trained_ensemble *m,

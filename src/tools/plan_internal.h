@@ -63,7 +63,7 @@ double tt_plan_final_members(const tt_cohort *c);
 /* Size of model.h5, and of a checkpoint of all ranks. */
 double tt_plan_model_bytes(const tt_job_plan *p);
 double tt_plan_checkpoint_bytes(const tt_job_plan *p);
-/* Of a member. */
+/* Training rows of a member; with `by` the mean over the groups. */
 int64_t tt_plan_training_rows(const tt_job_plan *p);
 /* Teams of ranks; as many as ranks: each trains members of its own. */
 int tt_plan_teams(const tt_job_plan *p, int ranks);

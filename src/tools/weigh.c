@@ -23,17 +23,13 @@ typedef struct weighing {
   double value, sign; /* sign * score is a loss: the lowest is the best */
   tt_trained_ensembles model;
   int64_t members;
-  double *loss;  /* [members] NaN: no score was given */
-  int64_t *line; /* [members] row of the table, from 1; 0: none */
+  double *loss;  /* [members] INFINITY: no score, or an infinitely bad one */
+  int8_t *given; /* [members] 1: the table has a row of the member */
 } weighing;
 
 static tt_err parse_options(weighing *w)
 {
-  static const char *const name[] = {
-#define X(name, ...) #name,
-      TT_WEIGH_METHODS(X)
-#undef X
-  };
+  static const char *const name[] = {TT_WEIGH_METHODS(TT_ROW_NAME)};
   const tt_weigh_options *o = w->o;
   char *end = NULL;
   int method = 0;
@@ -78,15 +74,16 @@ static void take_score(weighing *w, tt_table *t, int64_t row, const double value
            w->members - 1);
   if (g < 0 || value[0] != (double)g) {
     what = "is no member of the model";
-  } else if (w->line[g]) {
+  } else if (w->given[g]) {
     what = "is a member that has a row already";
   } else if (isnan(value[1]) || w->sign * value[1] < -DBL_MAX) {
-    what = isnan(value[1]) ? "is a member without a score" : "is a member infinitely good";
+    what = isnan(value[1]) ? "is a member without a score"
+                           : "is a member with an infinitely good score";
     snprintf(cure, sizeof cure, "a simulation that failed has the score %sinf",
              w->sign < 0.0 ? "-" : "");
   }
   if (!what) w->loss[g] = w->sign * value[1];
-  if (g >= 0) w->line[g] = row + 1;
+  if (g >= 0) w->given[g] = 1;
   if (!what) return;
   size_t used = strlen(tt_table_place_local(t, row, place, sizeof place - 32));
   snprintf(place + used, sizeof place - used, ": column 'member'");
@@ -117,13 +114,12 @@ static tt_err take_scores(weighing *w, tt_table *t, tt_problems *wrong)
 
 static tt_err check_complete(const weighing *w)
 {
-  char list[200] = "";
+  char list[200] = "", number[24];
   int64_t missing = 0;
   for (int64_t g = 0; g < w->members; g++) {
-    if (w->line[g] || status_of(w, g) == TT_STATUS_diverged) continue;
-    size_t used = strlen(list);
-    if (missing++ < 20)
-      snprintf(list + used, sizeof list - used, "%s%" PRId64, used ? ", " : "", g);
+    if (w->given[g] || status_of(w, g) == TT_STATUS_diverged) continue;
+    snprintf(number, sizeof number, "%" PRId64, g);
+    if (missing++ < 20) tt_text_append(list, sizeof list, ", ", number);
   }
   if (!missing) return TT_OK;
   return TT_FAIL(DATA,
@@ -137,7 +133,7 @@ static tt_err read_scores_local(weighing *w)
   tt_problems *wrong = NULL;
   w->members = tt_trained_ensembles_members(&w->model);
   TT_TRY(TT_ALLOC(w->loss, w->members));
-  TT_TRY(TT_ALLOC(w->line, w->members));
+  TT_TRY(TT_ALLOC(w->given, w->members));
   for (int64_t g = 0; g < w->members; g++) w->loss[g] = INFINITY;
   TT_TRY(tt_table_open_local(w->o->scores, &w->o->format, &t));
   tt_err e = tt_problems_create(t->columns ? t->rows[0] : 0, &wrong);
@@ -226,7 +222,7 @@ tt_err tt_weigh(tt_comm *c, const tt_weigh_options *o)
   if (!e) e = tt_agree(c, read_scores_local(&w));
   if (!e) e = tt_agree(c, weigh_local(&w));
   if (!e) e = write_model(c, &w);
-  tt_free_all(&w.loss, &w.line);
+  tt_free_all(&w.loss, &w.given);
   tt_trained_ensembles_destroy(&w.model);
   return e;
 }

@@ -130,7 +130,7 @@ class Weights(unittest.TestCase):
                 (good[:6] + [(9, 1)], "top_k", 65, "s.csv:8: column 'member': '9' is no member"),
                 (good[:6] + [(2, 1)], "top_k", 65, "s.csv:8: column 'member': '2' is a member that has a row"),
                 (good[:6] + [(6, "nan")], "top_k", 65, "s.csv:8: column 'member': '6' is a member without"),
-                (good[:6] + [(6, "-inf")], "boltzmann", 65, "'6' is a member infinitely good"),
+                (good[:6] + [(6, "-inf")], "boltzmann", 65, "'6' is a member with an infinitely good"),
                 (good[:5], "top_k", 65, "no score of members 5, 6"),
                 ([(m, 5) for m, _ in good], "threshold", 65, "no member of ensemble 'a' would be used"),
                 (good, "greedy", 64, "'greedy' is not top_k, threshold or boltzmann")):

@@ -96,7 +96,7 @@ def module(file: PathLike, program: Optional[PathLike] = None) -> nn.Module:
 
 class Model(_Model):
     """The ensembles of a model file, in the units of the training data, without recalibration. The
-    outputs are the columns of `tutti predict`, the ensembles independent.
+    outputs are the columns of `tutti predict`; different ensembles are independent.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Model(_Model):
     def posterior(self, X: Tensor, output_indices: Optional[Sequence[int]] = None,
                   observation_noise: Union[bool, Tensor] = False,
                   posterior_transform: Any = None) -> Any:
-        """Of points X (batch, points, inputs); observation_noise is not used."""
+        """The distribution at points X (batch, points, inputs); observation_noise is not used."""
         mean, spread = self._moments(X.reshape(-1, X.shape[-1]))
         mean = mean.reshape(*X.shape[:-1], -1)
         spread = spread.reshape(len(spread), *mean.shape).movedim(0, -3)

@@ -15,11 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tt_point_state_name[] = {
-#define X(name, meaning) #name,
-    TT_POINT_STATES(X)
-#undef X
-        NULL};
+const char *const tt_point_state_name[] = {TT_POINT_STATES(TT_ROW_NAME) NULL};
 
 int tt_point_may_become(int from, int to, int again)
 {

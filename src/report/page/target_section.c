@@ -160,7 +160,7 @@ static void put_baselines(const tt_run_page *p)
                         "rmse on the same test rows, after training on the same training rows.");
   fputs("<div class=\"wide\"><table>\n<tr><th>target</th><th class=\"number\">networks</th>", p->f);
   for (int b = 0; b < TT_BASELINE_COUNT; b++)
-    fprintf(p->f, "<th class=\"number\">%s</th>", tt_baseline_name[b]);
+    fprintf(p->f, "<th class=\"number\">%s</th>", tt_baseline_table[b].name);
   fputs("</tr>\n", p->f);
   for (int64_t i = 0; i < p->targets; i++) {
     int64_t column = p->t[i].first + p->t[i].count / 2;

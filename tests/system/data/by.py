@@ -109,9 +109,9 @@ def check_refused(rows):
     tutti("export", "out/model.h5", "--c", code=64, says="choose one with --group")
     tutti("export", "out/model.h5", "--c", "--group", "Oslo")
     check(pathlib.Path("model.c").exists(), "model.c")
-    for change, says in (({"search": {"preset": "good"}}, "by cannot be combined with search"),
+    for change, says in (({"search": {"preset": "good"}}, "by and search cannot be used together"),
                          ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
-                         ({"train": {"label_noise": 0.1}}, "by does not know train.label_noise")):
+                         ({"train": {"label_noise": 0.1}}, "by and train.label_noise cannot be used together")):
         train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
     gap = [{**r, "z": "" if r["station"] == "Oslo" else r["a"]} for r in rows]
     write_rows("z.csv", gap, ("station", "a", "b", "y", "z"))
