@@ -4,6 +4,7 @@ ranks and in any order of the groups; predictions go to the ensemble of each row
 """
 import csv
 import pathlib
+import resource
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
@@ -138,6 +139,18 @@ def check_without_pooled(rows):
         check(np.array_equal(~np.isnan(f["y_pred_mean"][:, 0]), known) and known.any(), known)
 
 
+def check_expected_size():
+    """Training may write files of 1 MiB: the expected size of results.h5 is near its true one."""
+    rng, limit = np.random.default_rng(4), 1 << 20
+    rows = [dict(zip(("station", "a", "b", "y"), (i // 8, *rng.normal(size=3)))) for i in range(2400)]
+    train("many", write_rows("many.csv", rows, ("station", "a", "b", "y")),
+          {**JOB, "by_min_rows": 6, "by_small": "none", "calibration": {}, "train": {"epochs": 1},
+           "model": {"hidden": [2]}, "ensembles": [{"name": "all", "members": 1}]},
+          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    size = pathlib.Path("many/results.h5").stat().st_size
+    check(limit / 8 < size < limit, f"results.h5 has {size} bytes")
+
+
 def main():
     rows = make_rows()
     write_rows("d.csv", rows)
@@ -155,6 +168,7 @@ def main():
     check_predictions(rows)
     check_refused(rows)
     check_without_pooled(rows)
+    check_expected_size()
 
 
 test(main)
