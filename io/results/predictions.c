@@ -123,7 +123,7 @@ static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const ch
                  TT_COLUMN_COORDINATES, "sample", "column");
 }
 
-/* The groups of the rows. Names are those of rank 0. */
+/* Write the groups of the rows. Only rank 0 has their names, and writes them. */
 static tt_err write_groups(tt_schema *s, tt_comm *c, const tt_prediction_shape *shape)
 {
   const char *const *known = shape->group_name, **name = NULL;
@@ -139,7 +139,7 @@ static tt_err write_groups(tt_schema *s, tt_comm *c, const tt_prediction_shape *
                         "value of the columns of by");
   tt_h5_write_attr_text(s->file, "group", "by", shape->by_columns);
   TT_SCHEMA_WRITE(s, shape->group_own, "group_own", I8, NULL,
-                  "1 = the ensemble has the rows of the group alone; 0 = that of all rows, or none",
+                  "1 = the group has an ensemble; 0 = predicted by that of all rows, or NaN",
                   "group", TT_GROUP_AXIS);
   TT_SCHEMA_WRITE(s, shape->group_of_row, "sample_group", I32, NULL, "group_index of the row", NULL,
                   "sample");

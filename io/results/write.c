@@ -231,10 +231,9 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   e = tt_agree(c, e);
   if (!e) apply_retries(c, shard, &t, attempt);
   if (!e)
-    e = tt_h5_create(c, file,
-                     t.labels.members * (t.longest * 8 + 256) + rows * t.labels.columns * 64 +
-                         (1 << 16),
-                     &f);
+    e = tt_h5_create(
+        c, file,
+        t.labels.members * (t.longest * 8 + 256) + rows * t.labels.columns * 64 + (1 << 16), &f);
   if (!e) {
     units = t.labels.common_units;
     tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, provenance);
