@@ -258,8 +258,8 @@ typedef struct tt_loader {
 } tt_loader;
 
 /* Collective. Read everything except the scales. All ranks get the values of all rows in the user's
- * units; owner: the caller, tt_free. The caller ends the loader with tt_loader_finish, also after an
- * error. Errors: as tt_data_read.
+ * units; owner: the caller, tt_free. Also after an error, the caller ends the loader with
+ * tt_loader_finish. Errors: as tt_data_read.
  *   x, y   [rows][D], [rows][T]
  *   sigma  [rows][T], NULL without data.sigma; the argument may be NULL */
 tt_err tt_loader_read_values(tt_loader *l, const tt_data_hook *hook, double **x, double **y,

@@ -267,8 +267,8 @@ static tt_err find_groups(predictor *p)
   return TT_OK;
 }
 
-/* Collective. Each rank has consecutive rows, in chunks as large as most_bytes allows: a small chunk
- * would have few rows of each group. */
+/* Collective. Each rank has consecutive rows, in chunks as large as most_bytes allows: a small
+ * chunk would have few rows of each group. */
 static tt_err predict_group_chunks(predictor *p, tt_prediction_file *f)
 {
   static const double most_bytes = 1073741824.0;

@@ -272,7 +272,7 @@ static tt_err score_rows(output_writer *k, tt_split_rows *rows)
   return e ? e : score_out_of_bag(k);
 }
 
-/* After the training, each group of `by` is treated as a job that has only the rows of the group. */
+/* After the training, each group of `by` is treated as a job that has only its rows. */
 typedef struct group_job {
   tt_job job;
   tt_dataset data;
@@ -371,7 +371,7 @@ static tt_err finish_groups(output_writer *k, const tt_shards *shards)
   return e;
 }
 
-/* Join the scores of all trained ensembles, or of all groups; *out stays NULL if none has scores. */
+/* Join the scores of all trained ensembles, or groups; *out stays NULL if none has scores. */
 static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out)
 {
   const tt_scores **scores = NULL;
