@@ -91,7 +91,7 @@ tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, i
                              const int64_t *dims, const void *data);
 
 /* Write texts as characters [n][length] with _Encoding = utf-8, from rank 0; shorter texts are
- * padded with NUL. length >= tt_h5_max_text_length(n, text). */
+ * padded with NUL. length >= tt_h5_max_text_length(n, text). text is ignored on other ranks. */
 tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
                          const char *const *text);
 /* Write one text as characters [length]; for texts too long for an attribute (above 60 kB). */
