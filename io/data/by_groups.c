@@ -42,7 +42,7 @@ typedef struct group_maker {
 /* Names and numbers */
 
 typedef struct named_number {
-  const char *name;
+  char *name;
   int32_t number;
 } named_number;
 
@@ -56,21 +56,18 @@ static tt_err sort_names(tt_by_values *v)
 {
   named_number *sorted = NULL;
   int32_t *place = NULL;
-  char **name = NULL;
   tt_err e = TT_ALLOC(sorted, v->count);
   if (!e) e = TT_ALLOC(place, v->count);
-  if (!e) e = TT_ALLOC(name, v->count);
   for (int32_t i = 0; !e && i < v->count; i++) sorted[i] = (named_number){v->name[i], i};
   if (!e) {
     qsort(sorted, (size_t)v->count, sizeof *sorted, compare_named);
     for (int32_t i = 0; i < v->count; i++) {
       place[sorted[i].number] = i;
-      name[i] = v->name[sorted[i].number];
+      v->name[i] = sorted[i].name;
     }
     for (int64_t r = 0; r < v->rows; r++) v->number[r] = place[v->number[r]];
-    memcpy(v->name, name, (size_t)v->count * sizeof *name);
   }
-  tt_free_all(&sorted, &place, &name);
+  tt_free_all(&sorted, &place);
   return e;
 }
 
@@ -82,8 +79,8 @@ static tt_err read_names_local(group_maker *m)
   TT_TRY(tt_by_values_read_local(l->file, &format, &l->cfg->top_by, l->d->rows, &m->values));
   for (int64_t i = 0; i < m->values.count; i++)
     if (!strcmp(m->values.name[i], TT_BY_POOLED))
-      return TT_FAIL(DATA, "%s: by: a group has the name %s, which is that of all rows", l->file,
-                     TT_BY_POOLED);
+      return TT_FAIL(DATA, "%s: by: the value '%s' is the name of the ensemble of all rows",
+                     l->file, TT_BY_POOLED);
   TT_TRY(sort_names(&m->values));
   return tt_split_values_read_local(l->rows, l->cfg, &m->split);
 }
