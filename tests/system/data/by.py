@@ -44,15 +44,15 @@ def train(out, file, job=JOB, **how):
     return tutti("train", write_json(f"{out}.json", job), "--resume", "never", **how)
 
 
-def check_law(rows):
+def check_law(rows, out="out", job=JOB):
     """Everything that both runs have is equal: of members, columns, and test rows of the group."""
-    with h5py.File("out/model.h5") as model, h5py.File("out/results.h5") as results:
+    with h5py.File(f"{out}/model.h5") as model, h5py.File(f"{out}/results.h5") as results:
         names, each = texts(model, "ensemble_name"), 3
         check(names == ["(pooled)", "5", "17", "Bergen", "Oslo", "Rome, IT", "flat"], names)
         check(texts(model, "by/small_name") == ["tiny"] and model["by/small_rows"][0] == 4, "small")
         for g, name in enumerate(names):
             own = [r for r in rows if name in (r["station"], "(pooled)")]
-            train("one", write_rows("one.csv", own), {k: v for k, v in JOB.items() if k != "by"})
+            train("one", write_rows("one.csv", own), {k: v for k, v in job.items() if k != "by"})
             params = len(model["net/parameters"]) // len(names)
             with h5py.File("one/model.h5") as one, h5py.File("one/results.h5") as scores:
                 pairs = [(one["net/parameters"][()], model["net/parameters"][g * params:][:params]),
@@ -158,6 +158,10 @@ def main():
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
     check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
     check_law(rows)
+    kfold = {**JOB, "train": {"epochs": 3, "resample": "kfold", "folds": 3}}
+    twice = rows + [r for r in rows if r["station"] == "Oslo"]  # rows of one group are equal
+    train("kfold", write_rows("e.csv", twice), kfold)
+    check_law(twice, "kfold", kfold)
     train("ranks", "d.csv", ranks=3)
     by_group = sorted(rows, key=lambda r: list(SIZES)[::-1].index(r["station"]))
     train("sorted", write_rows("sorted.csv", by_group))
