@@ -45,6 +45,25 @@ int64_t tt_by_groups_find_small(const tt_by_groups *g, const char *name)
   return find(name, g->small, g->small_name);
 }
 
+tt_err tt_by_sort_rows(int64_t rows, const int32_t *group, int64_t groups, int64_t **first,
+                       int64_t **order)
+{
+  int64_t *next = NULL;
+  TT_TRY(TT_ALLOC(*first, groups + 1));
+  TT_TRY(TT_ALLOC(*order, rows));
+  TT_TRY(TT_ALLOC(next, groups));
+  for (int64_t r = 0; r < rows; r++)
+    if (group[r] >= 0) (*first)[group[r] + 1]++;
+  for (int64_t g = 0; g < groups; g++) {
+    next[g] = (*first)[g];
+    (*first)[g + 1] += next[g];
+  }
+  for (int64_t r = 0; r < rows; r++)
+    if (group[r] >= 0) (*order)[next[group[r]]++] = r;
+  tt_free(next);
+  return TT_OK;
+}
+
 tt_dataset tt_by_groups_data(const tt_dataset *d, int64_t group)
 {
   tt_dataset v = *d;
@@ -54,7 +73,6 @@ tt_dataset tt_by_groups_data(const tt_dataset *d, int64_t group)
   v.y += rows.first * d->targets;
   v.split += rows.first;
   if (d->unit) v.unit += rows.first;
-  if (d->unit && v.unit[0] == TT_BY_NO_UNIT) v.unit = NULL;
   v.origin += rows.first;
   v.scaler = d->groups->scaler[group];
   v.groups = NULL;
@@ -84,7 +102,7 @@ tt_err tt_by_groups_cohort(const tt_cohort *c, int64_t group, tt_cohort *out)
   return TT_OK;
 }
 
-/* Copy the numbers of some columns of a calibration to others: columns [from, from + count). */
+/* Copy columns [from, from + count) of a calibration to the columns that begin at `place`. */
 static void copy_calibration(const tt_calibration *src, int64_t from, int64_t count,
                              tt_calibration *dst, int64_t place)
 {

@@ -19,7 +19,7 @@ typedef struct tt_ensemble {
   int32_t *column;        /* [K] target columns of the data set */
   uint32_t key;           /* hash of the name: upper half of its members' streams */
   int32_t selection;      /* row selection of the data set for training and validation; -1: all */
-  tt_slice rows;          /* with `by` the only rows of the data set that it has; count 0: all */
+  tt_slice rows;          /* with `by`: the rows of its group in the data set; count 0: all rows */
   int64_t number;         /* in the job file */
 } tt_ensemble;
 
@@ -67,8 +67,8 @@ typedef struct tt_cohort {
   int32_t *column_of;     /* [inputs] column of each input; NULL: each column is one input */
   const float **initial;  /* [G] or NULL: weights of trained members, borrowed */
   int64_t initial_params; /* so many first parameters begin with them, the others randomly */
-  float *encoding;        /* initial parameters of the layer that encodes, with `by` of each group
-                           * on its own; owned, or NULL */
+  float *encoding;        /* initial parameters of the layer that encodes, with `by` for each group;
+                           * owned, or NULL */
 } tt_cohort;
 
 /* The cohorts of a job. Members are numbered one cohort after the other. */

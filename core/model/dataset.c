@@ -314,8 +314,7 @@ void tt_by_groups_destroy(tt_by_groups **groups)
   for (int64_t i = 0; g->scaler && i < g->count; i++) tt_scaler_free(&g->scaler[i]);
   for (int64_t i = 0; g->small_name && i < g->small; i++) tt_free(g->small_name[i]);
   tt_free_all(&g->columns, &g->ensemble, &g->name, &g->rows, &g->scaler, &g->x_low, &g->x_high,
-              &g->small_name, &g->small_rows);
-  tt_free(*groups);
+              &g->small_name, &g->small_rows, groups);
 }
 
 static tt_err allocate(tt_dataset *d, int weighted)

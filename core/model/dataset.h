@@ -57,29 +57,29 @@ typedef struct tt_scaler {
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
 enum { TT_UNUSED_ROW = -1 };
 
-/* Name of the group of all rows, whose ensemble predicts rows of small and unknown groups. */
+/* Name of the group that has all rows. Its ensemble predicts rows of small and unknown groups. */
 #define TT_BY_POOLED "(pooled)"
 
-/* Unit of rows that are in folds each for itself, where other groups have units. */
+/* In tt_dataset.unit, for all rows of a group: the group has no units, but other groups have. */
 #define TT_BY_NO_UNIT UINT64_MAX
 
-/* Group g is ensemble g of the only cohort, or of the only trained ensemble. The names stand in the
- * order of tt_by_compare, behind that of the group of all rows, if there is one. */
+/* The groups of `by`. Group g is ensemble g of the only cohort, and of the only model. The group of
+ * all rows is the first one, if there is one; the others are in the order of tt_by_compare. */
 typedef struct tt_by_groups {
-  char *columns;          /* names of the columns, a list (core/base/list.h) */
+  char *columns;          /* names of the columns of `by`, a list (core/base/list.h) */
   char *ensemble;         /* name of the ensemble of the job */
-  int64_t count;          /* E */
-  int pooled;             /* 1: group 0 has all rows */
+  int64_t count;          /* E groups that have an ensemble */
+  int pooled;             /* 1: group 0 is TT_BY_POOLED */
   char **name;            /* [E] value of the column, or list of the values of several */
-  tt_slice *rows;         /* [E] in the data set; all zero in a model */
+  tt_slice *rows;         /* [E] rows of the data set; a model has zeros here */
   tt_scaler *scaler;      /* [E] */
-  double *x_low, *x_high; /* [E][F] as in tt_trained_ensemble, of a model */
-  int64_t small;          /* groups with too few rows for an ensemble of their own */
+  double *x_low, *x_high; /* [E][F] as in tt_trained_ensemble; only in a model */
+  int64_t small;          /* number of groups that have too few rows for an ensemble */
   char **small_name;      /* [small] */
-  int64_t *small_rows;    /* [small] */
+  int64_t *small_rows;    /* [small] number of rows */
 } tt_by_groups;
 
-/* Everything is allocated, but not the names and the arrays of the scalers. Owner: the caller.
+/* Allocate the arrays; names are NULL and scalers are empty. Owner: the caller.
  *   inputs  F of the networks
  * Errors: MEM. */
 tt_err tt_by_groups_create(int64_t count, int64_t small, int64_t inputs, tt_by_groups **out);
@@ -107,11 +107,10 @@ typedef struct tt_dataset {
   tt_row_ids ids;           /* of the N rows, on rank 0; zeroed: none */
   int64_t like_ids; /* input that has only different whole numbers; -1: none, or not known */
   tt_scaler scaler;
-  struct tt_by_groups
-      *groups;     /* of `by` (by_groups.h), owned: `scaler` is that of the first one, and
-                                * the rows stand group after group; NULL: none */
-  int64_t *origin; /* [N] with groups: rows of the file; NULL: they stand as in the file */
-  uint64_t hash;   /* XXH3 of the values as read; it does not depend on the number of ranks */
+  tt_by_groups *groups; /* of `by`, owned; NULL: none. With groups, `scaler` is the one of group 0,
+                         * and all rows of a group follow each other */
+  int64_t *origin;      /* [N] with groups: numbers of the rows in the file; NULL: 0 to N - 1 */
+  uint64_t hash;        /* XXH3 of the values as read; it does not depend on the number of ranks */
 } tt_dataset;
 
 /* Allocate all arrays of a data set (weight only if `weighted`); each input is a column, scalers
@@ -180,7 +179,7 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
 
 /* The rows of one split that are labeled in all of the `k` target columns, with partial_labels in
  * at least one of them, in ascending order.
- *   among  only these rows; count 0: all
+ *   among  the rows to look at; count 0: all
  *   row    owned by the caller, tt_free; [*count]
  * Local. Errors: MEM. */
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, tt_slice among, const int32_t *column,

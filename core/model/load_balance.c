@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 
 /* Floating point operations of the steps of a member without early stopping; missing labels of an
- * ensemble are ignored. With `by` an ensemble has its own rows, in all parts of the split. */
+ * ensemble are ignored. With `by` the rows of all parts of its group count. */
 static double training_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
 {
   int64_t own = c->ensemble ? c->ensemble[m->ensemble].rows.count : 0;

@@ -36,8 +36,8 @@ typedef struct tt_trained_ensemble {
   double *typical_epistemic; /* [C] root mean square of the normalized epistemic standard deviation
                               * over training rows; NULL: not known */
   tt_calibration calibration; /* of the columns; all zero: none */
-  tt_by_groups *groups;       /* of `by`: each ensemble has scales and ranges of its
-                                * own, and `scaler` is that of the first one; NULL: none */
+  tt_by_groups *groups; /* of `by`; NULL: none. They have the scales and ranges of each ensemble;
+                         * `scaler` is the one of the first ensemble */
 } tt_trained_ensemble;
 
 /* Allocate all arrays, filled with zeros, for ensembles of one network or several; network[] gives

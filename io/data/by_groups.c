@@ -1,7 +1,8 @@
-/* by_groups.c — the data set of `by`; see data.h. Every rank makes it from the same values, so that
- * only the numbers of the groups are sent. */
+/* by_groups.c — tt_data_read_groups of data.h. Every rank has the values of all rows and makes the
+ * whole data set; rank 0 sends only the group of each row, and the names. */
 #include "core/groups/by_groups.h"
 
+#include "core/base/int.h"
 #include "core/base/list.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -15,10 +16,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Rows of one group, as a data set of a job that has no others. */
+/* Values of the rows of one group. */
 typedef struct group_rows {
   int64_t rows;
-  const int64_t *row;    /* [rows] of the file */
+  const int64_t *row;    /* [rows] their numbers in the file */
   double *x, *y;         /* [rows][D], [rows][T] */
   tt_row_key *key;       /* [rows] */
   tt_split_values split; /* [rows] */
@@ -29,19 +30,19 @@ typedef struct group_maker {
   tt_loader *l;
   tt_comm *alone;
   const double *x, *y; /* of all rows */
-  tt_by_values values; /* on all ranks; names in their order */
+  tt_by_values values; /* on all ranks; names in the order of tt_by_compare */
   tt_split_values split;
-  int64_t *first, *order; /* [values.count + 1], [rows]: rows of group g are order[first[g]], ... */
+  int64_t *first, *order; /* [values.count + 1], [rows] of tt_by_sort_rows */
   int64_t targets;        /* of the ensemble */
   int32_t *column;        /* [targets] */
-  group_rows now;
-  tt_dataset *d; /* that is made */
+  group_rows now;         /* the group that is being added */
+  tt_dataset *d;          /* result */
 } group_maker;
 
 /* Names and numbers */
 
 typedef struct named_number {
-  const char *name;
+  char *name;
   int32_t number;
 } named_number;
 
@@ -50,26 +51,23 @@ static int compare_named(const void *a, const void *b)
   return tt_by_compare(((const named_number *)a)->name, ((const named_number *)b)->name);
 }
 
-/* The order of the names, instead of that of the rows: it does not depend on these. */
+/* Number the groups in the order of their names: it does not depend on the order of the rows. */
 static tt_err sort_names(tt_by_values *v)
 {
   named_number *sorted = NULL;
   int32_t *place = NULL;
-  char **name = NULL;
   tt_err e = TT_ALLOC(sorted, v->count);
   if (!e) e = TT_ALLOC(place, v->count);
-  if (!e) e = TT_ALLOC(name, v->count);
   for (int32_t i = 0; !e && i < v->count; i++) sorted[i] = (named_number){v->name[i], i};
   if (!e) {
     qsort(sorted, (size_t)v->count, sizeof *sorted, compare_named);
     for (int32_t i = 0; i < v->count; i++) {
       place[sorted[i].number] = i;
-      name[i] = v->name[sorted[i].number];
+      v->name[i] = sorted[i].name;
     }
     for (int64_t r = 0; r < v->rows; r++) v->number[r] = place[v->number[r]];
-    memcpy(v->name, name, (size_t)v->count * sizeof *name);
   }
-  tt_free_all(&sorted, &place, &name);
+  tt_free_all(&sorted, &place);
   return e;
 }
 
@@ -81,8 +79,8 @@ static tt_err read_names_local(group_maker *m)
   TT_TRY(tt_by_values_read_local(l->file, &format, &l->cfg->top_by, l->d->rows, &m->values));
   for (int64_t i = 0; i < m->values.count; i++)
     if (!strcmp(m->values.name[i], TT_BY_POOLED))
-      return TT_FAIL(DATA, "%s: by: a group has the name %s, which is that of all rows", l->file,
-                     TT_BY_POOLED);
+      return TT_FAIL(DATA, "%s: by: the value '%s' is the name of the ensemble of all rows",
+                     l->file, TT_BY_POOLED);
   TT_TRY(sort_names(&m->values));
   return tt_split_values_read_local(l->rows, l->cfg, &m->split);
 }
@@ -105,7 +103,7 @@ static tt_err unpack_names(tt_by_values *v, const char *text)
   return TT_OK;
 }
 
-/* Collective. What rank 0 has read, on all ranks. */
+/* Collective. Send what rank 0 has read to all ranks. */
 static tt_err share_names(group_maker *m)
 {
   tt_comm *c = m->l->comm;
@@ -130,25 +128,6 @@ static tt_err share_names(group_maker *m)
   if (!e) e = tt_agree(c, root ? TT_OK : unpack_names(&m->values, text));
   tt_free(text);
   return e;
-}
-
-/* Sort the rows by their groups; those of a group stay in their order. Returns the most of one. */
-static tt_err sort_rows(group_maker *m, int64_t *most)
-{
-  int64_t rows = m->values.rows, groups = m->values.count;
-  int64_t *next = NULL;
-  TT_TRY(TT_ALLOC(m->first, groups + 1));
-  TT_TRY(TT_ALLOC(m->order, rows));
-  TT_TRY(TT_ALLOC(next, groups));
-  for (int64_t r = 0; r < rows; r++) m->first[m->values.number[r] + 1]++;
-  for (int64_t g = 0; g < groups; g++) {
-    if (m->first[g + 1] > *most) *most = m->first[g + 1];
-    m->first[g + 1] += m->first[g];
-    next[g] = m->first[g];
-  }
-  for (int64_t r = 0; r < rows; r++) m->order[next[m->values.number[r]]++] = r;
-  tt_free(next);
-  return TT_OK;
 }
 
 /* One group */
@@ -184,7 +163,8 @@ static void take_rows(group_maker *m, int64_t group)
     memcpy(g->split.group, g->split.value, (size_t)g->rows * sizeof *g->split.group);
 }
 
-/* Rows with the labels of all targets of the ensemble, of a part or (-1) of all. */
+/* Number of rows that have the labels of all targets of the ensemble.
+ *   part  of the split; -1: all */
 static int64_t count_labeled(const group_maker *m, int part)
 {
   const group_rows *g = &m->now;
@@ -197,7 +177,8 @@ static int64_t count_labeled(const group_maker *m, int part)
   return count;
 }
 
-/* Split the rows. *enough = 0: a part that should have rows gets no label, or a fold no row. */
+/* Split the rows. *enough becomes 0 if a part that must have labels has none, or there are fewer
+ * training rows than folds. */
 static tt_err split_group(group_maker *m, int *enough)
 {
   const tt_config *cfg = m->l->cfg;
@@ -212,7 +193,8 @@ static tt_err split_group(group_maker *m, int *enough)
   return TT_OK;
 }
 
-/* Append a data set with its scales: group number groups->count. */
+/* Append a data set with its scales, as the next group.
+ *   row  [one->rows] numbers of its rows in the file; NULL: 0, 1, ... */
 static tt_err append(group_maker *m, tt_dataset *one, const char *name, const int64_t *row)
 {
   tt_dataset *d = m->d;
@@ -255,7 +237,7 @@ static tt_err add_pooled(group_maker *m)
   return e;
 }
 
-/* Values that cannot be normalized make a group a small one too. */
+/* A group whose values cannot be normalized is counted as a small one too. */
 static tt_err add_group(group_maker *m, int64_t group)
 {
   const tt_dataset *all = m->l->d;
@@ -314,7 +296,7 @@ static tt_err create_dataset(group_maker *m)
   return tt_text_set(&m->d->groups->ensemble, cfg->ensemble[0].name);
 }
 
-/* What belongs to the file, and not to its values. */
+/* Take over what belongs to the whole file. */
 static tt_err take_facts(group_maker *m)
 {
   tt_dataset *all = m->l->d, *d = m->d;
@@ -350,17 +332,19 @@ static void log_groups(const group_maker *m)
   if (g->small)
     tt_log_root(TT_LOG_WARN,
                 "by %s: %" PRId64 " group%s too few rows with labels (by_min_rows %" PRId64
-                ", or for the split) for an ensemble of %s own, and take %s: %s%s",
+                ", or for the split): %s%s; predictions for %s: %s",
                 g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
-                g->small == 1 ? "its" : "their", g->pooled ? "that of all rows" : "none (by_small)",
-                text, g->small > SHOWN ? ", ..." : "");
+                text, g->small > SHOWN ? ", ..." : "", g->small == 1 ? "it" : "them",
+                g->pooled ? "those of the ensemble of all rows" : "none (by_small)");
 }
 
 static tt_err make_local(group_maker *m)
 {
+  const tt_by_values *v = &m->values;
   int64_t most = 0;
   TT_TRY(create_dataset(m));
-  TT_TRY(sort_rows(m, &most));
+  TT_TRY(tt_by_sort_rows(v->rows, v->number, v->count, &m->first, &m->order));
+  for (int64_t g = 0; g < v->count; g++) most = tt_max_i64(most, m->first[g + 1] - m->first[g]);
   TT_TRY(allocate_group(m, most));
   TT_TRY(
       tt_cohort_target_columns(&m->l->cfg->ensemble[0], &m->l->d->target, &m->targets, &m->column));
@@ -377,7 +361,7 @@ static tt_err make_local(group_maker *m)
   return take_facts(m);
 }
 
-/* Collective. Replace the data set of the loader by that of the groups. */
+/* Collective. Replace the data set of the loader by the data set of all groups. */
 static tt_err make_groups(tt_loader *l, const double *x, const double *y)
 {
   group_maker m = {.l = l, .x = x, .y = y};

@@ -55,8 +55,8 @@ typedef struct tt_data_hook {
  *   hook  may be NULL */
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out);
 
-/* Collective. The same for a job with `by`: the data set of its groups, each split and normalized
- * as if its rows were all there are. Errors: also DATA (no group has enough rows). */
+/* Collective. The same for a job with `by`: each group is split and normalized on its own, as a
+ * data set with only its rows would be. Errors: also DATA (no group has enough rows). */
 tt_err tt_data_read_groups(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook,
                            tt_dataset **out);
 
@@ -139,11 +139,12 @@ tt_err tt_data_read_some_ids_local(const char *file, const tt_table_format *form
                                    const char *column, int64_t count, const int64_t *row,
                                    char **text);
 
-/* The values of the columns of `by`: texts, or whole numbers; of several columns a list. */
+/* The names of the groups of `by`: a text or a whole number, or with several columns the list of
+ * their values. */
 typedef struct tt_by_values {
   int64_t rows, count;
-  int32_t *number; /* [rows] of the value */
-  char **name;     /* [count] different values, in the order in which the rows have them */
+  int32_t *number; /* [rows] which of the names the row has */
+  char **name;     /* [count] different names, in the order of the first row of each */
 } tt_by_values;
 /* Owner of *out: the caller, tt_by_values_free. Errors: DATA (missing, no such column: the message
  * has file, place and value), IO, MEM. */

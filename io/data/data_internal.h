@@ -166,9 +166,9 @@ void tt_split_values_free(tt_split_values *v);
 tt_err tt_split_values_apply(const tt_split_values *v, const tt_config *cfg, const uint64_t *unit,
                              int8_t *split);
 
-/* Fill a part's split and unit from the values: as tt_data_find_parts_local, for any rows.
+/* Find the parts of these rows as tt_data_find_parts_local does.
  *   key  [v->rows] keys of the rows
- *   out  split is allocated, and filled with TT_SPLIT_BY_file; owner: the caller
+ *   out  the caller allocates `split`, and fills it with TT_SPLIT_BY_file; owner: the caller
  * Errors: DATA, CONFIG, MEM. */
 tt_err tt_data_split_rows_local(const tt_split_values *v, const tt_config *cfg,
                                 const tt_row_key *key, tt_row_parts *out);
@@ -257,10 +257,11 @@ typedef struct tt_loader {
   tt_problems *problems; /* not NULL while all problems of the file are listed */
 } tt_loader;
 
-/* Collective. Read everything but the scales; the values of all rows on all ranks, x [rows][D] and
- * y [rows][T] in the user's units, and sigma [rows][T], NULL without data.sigma (`sigma` itself may
- * be NULL). Owner: the caller, tt_free; of the loader: tt_loader_finish,
- * also after an error. Errors: as tt_data_read. */
+/* Collective. Read everything except the scales. All ranks get the values of all rows in the user's
+ * units; owner: the caller, tt_free. Also after an error, the caller ends the loader with
+ * tt_loader_finish. Errors: as tt_data_read.
+ *   x, y   [rows][D], [rows][T]
+ *   sigma  [rows][T], NULL without data.sigma; the argument may be NULL */
 tt_err tt_loader_read_values(tt_loader *l, const tt_data_hook *hook, double **x, double **y,
                              double **sigma);
 /* Return the data set in *out, or destroy it after the error e; free all else. */

@@ -169,10 +169,11 @@ tt_err tt_data_job_ids_local(const tt_config *cfg, const tt_row_marks *marks, in
 
 /* Values of `by` */
 
-/* Slots of a hash table, a power of two: 0, or the number of a name + 1. */
+/* A hash table of the names in `out`. */
 typedef struct name_table {
-  int64_t slots, capacity;
-  uint32_t *slot;
+  int64_t slots;    /* a power of two */
+  int64_t capacity; /* of out->name */
+  uint32_t *slot;   /* [slots] number of a name + 1; 0: empty */
   tt_by_values *out;
 } name_table;
 
@@ -215,8 +216,9 @@ static tt_err find_name(name_table *t, const char *name, int32_t *number)
   return TT_OK;
 }
 
-/* The name of a row: the value, or the list of the values of several columns.
- *   ids  [columns] of the rows of a chunk */
+/* Name of the group of a row: its value, or the list of its values in several columns.
+ *   ids   [columns] values of the rows of a chunk
+ *   list  memory for the name, freed by the caller; the name is valid until the next call */
 static tt_err name_row(int64_t columns, const tt_row_ids *ids, int64_t i, char **list,
                        const char **name)
 {

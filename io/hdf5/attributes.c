@@ -81,7 +81,8 @@ static tt_err write_padded_texts(tt_h5_file *f, const char *path, int ndims, int
   const int64_t dims[2] = {ndims == 2 ? n : length, length};
   char *table = NULL;
   if (f->error) return f->error;
-  if (!tt_h5_vote(f, pad_texts_local(f, path, n, length, text, &table)))
+  int root = tt_h5_is_root(f);
+  if (!tt_h5_vote(f, root ? pad_texts_local(f, path, n, length, text, &table) : TT_OK))
     tt_h5_write_from_root(f, path, TT_H5_CHAR, ndims, dims, table);
   tt_free(table);
   return tt_h5_write_attr_text(f, path, "_Encoding", "utf-8");

@@ -91,7 +91,7 @@ tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, i
                              const int64_t *dims, const void *data);
 
 /* Write texts as characters [n][length] with _Encoding = utf-8, from rank 0; shorter texts are
- * padded with NUL. length >= tt_h5_max_text_length(n, text). */
+ * padded with NUL. length >= tt_h5_max_text_length(n, text). text is ignored on other ranks. */
 tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
                          const char *const *text);
 /* Write one text as characters [length]; for texts too long for an attribute (above 60 kB). */
@@ -155,8 +155,8 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out);
  *   name  in place of the file's, for messages */
 tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size,
                               tt_h5_reader **out);
-/* Collective. The same on all ranks for the file that rank 0 sees: other nodes may still see an
- * earlier one. Rank 0 reads its bytes for them; every rank then reads and closes on its own. */
+/* Collective. All ranks open the file that rank 0 sees, because another node may still see an
+ * earlier version: rank 0 sends its bytes. Then each rank reads and closes it locally. */
 tt_err tt_h5_open(tt_comm *c, const char *file, tt_h5_reader **out);
 void tt_h5_close_local(tt_h5_reader **r); /* accepts NULL */
 const char *tt_h5_file_name(const tt_h5_reader *r);

@@ -64,7 +64,7 @@ struct tt_h5_reader {
   tt_h5_cached_dataset cached[TT_H5_CACHED_DATASETS]; /* the last ones read */
   int next_slot;
   int in_memory;  /* 1 = opened by tt_h5_open_bytes_local */
-  void *bytes;    /* of tt_h5_open: those of the file, owned; else NULL */
+  void *bytes;    /* content of the file, from tt_h5_open, owned; else NULL */
   int disk_error; /* errno of a look-up that has failed, see tt_h5_found */
 };
 

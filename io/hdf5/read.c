@@ -129,8 +129,8 @@ static tt_err create_reader(const char *file, hid_t id, int in_memory, tt_h5_rea
   return e;
 }
 
-/*   bytes  [size] of the file; NULL: it is on disk. HDF5 takes them only under a name that no file
- *          has, and takes two files of one name as the same. */
+/*   bytes  [size] content of the file; NULL: it is on disk. HDF5 accepts a content only with a name
+ *          that no file has, and believes that two open files with one name are the same. */
 static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
 {
   static atomic_int opened;

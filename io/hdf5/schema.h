@@ -93,7 +93,7 @@ void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *d
   tt_schema_write_coordinate(                                                                      \
       s_, &(tt_variable)TT_VARIABLE(name_, type_, units_, long_name_, NULL, name_), size_, data_)
 
-/* Write texts along one dimension; `length` is the dimension of their characters. */
+/* Write texts of rank 0 along one dimension; `length` is the dimension of their characters. */
 void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, const char *length,
                            const char *const *text, const char *long_name);
 

@@ -3,7 +3,7 @@
 
 #include "core/base/mem.h"
 
-/* Rank 0 copies its open file. */
+/* Memory for the file; rank 0, which has the reader, copies its file there. */
 static tt_err copy_file_local(const tt_h5_reader *r, int64_t size, char **bytes)
 {
   TT_TRY(tt_alloc_bytes(bytes, size, 1, "the content of a file"));
@@ -23,7 +23,7 @@ static tt_err share(tt_comm *c, const char *file, tt_h5_reader **r)
     tt_bcast(c, bytes, size);
     e = tt_agree(c, *r ? TT_OK : tt_h5_open_bytes_local(file, bytes, size, r));
   }
-  if (!e && !tt_comm_is_root(c))
+  if (*r && !tt_comm_is_root(c))
     (*r)->bytes = bytes;
   else
     tt_free(bytes);

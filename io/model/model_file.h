@@ -32,8 +32,8 @@ tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t si
 
 /* What to read of a model with groups. */
 typedef struct tt_model_choice {
-  const char *group; /* it becomes an ordinary model, a small one that of all rows; NULL: none */
-  int whole;         /* 1: without a group the model has all of them (core/groups/by_groups.h) */
+  const char *group; /* only its ensemble, and for a small group that of all rows; NULL: none */
+  int whole;         /* 1: with group NULL, read all groups; 0: that is an error */
 } tt_model_choice;
 /* The same with a choice; bytes NULL: read the file. Errors: also USAGE (no such group). */
 tt_err tt_model_read_group(tt_comm *c, const char *file, tt_model_choice choice,

@@ -17,9 +17,9 @@ void tt_calibration_write(tt_schema *s, const tt_calibration *k);
 /* Local. Read the calibration into the cohorts, if the file has one. Errors: DATA, IO, MEM. */
 tt_err tt_calibration_read_local(tt_h5_reader *r, tt_trained_ensembles *all);
 
-/* Scales and ranges of the columns, with `by` those of each group; and the names of the groups */
+/* Scales and ranges of the columns, with `by` of each group, and the names of the groups */
 
-/* Numbers of the largest of their arrays, for `scratch`. Local. */
+/* Size of `scratch`: the largest number of values of one array of the file. Local. */
 int64_t tt_model_scale_values(const tt_trained_ensemble *m);
 /* Collective. Write them into the group /scaler, and the group /by.
  *   scratch  [tt_model_scale_values] */

@@ -269,12 +269,12 @@ static tt_err no_such_group(const char *file, const tt_by_groups *g, const char 
 {
   tt_suggestion near = {.word = group};
   for (int64_t i = 0; i < g->count; i++) tt_suggestion_consider(&near, g->name[i]);
-  return TT_FAIL(USAGE, "%s: there is no group '%s' among the %" PRId64 " of by %s%s%s%s", file,
-                 group, g->count - g->pooled, g->columns, *near.best ? "; did you mean '" : "",
+  return TT_FAIL(USAGE, "%s: by %s has no group '%s' among its %" PRId64 " groups%s%s%s", file,
+                 g->columns, group, g->count - g->pooled, *near.best ? "; did you mean '" : "",
                  near.best, *near.best ? "'?" : "");
 }
 
-/* The group as an ordinary model. */
+/* Replace a model with groups by the model of the chosen group. */
 static tt_err choose_group(const char *file, tt_model_choice choice, tt_trained_ensembles *all)
 {
   const tt_by_groups *g = all->at[0]->groups;
@@ -286,9 +286,9 @@ static tt_err choose_group(const char *file, tt_model_choice choice, tt_trained_
   if (!g || (choice.whole && !group)) return TT_OK;
   if (!group)
     return TT_FAIL(USAGE,
-                   "%s has an ensemble for each value of %s, %" PRId64
-                   " groups: choose one with --group, for example '%s'",
-                   file, g->columns, g->count - g->pooled, g->name[g->count - 1]);
+                   "%s has %" PRId64 " groups, one for each value of %s: choose one with --group, "
+                   "for example '%s'",
+                   file, g->count - g->pooled, g->columns, g->name[g->count - 1]);
   int64_t number = tt_by_groups_find(g, group);
   if (number < 0 && g->pooled && tt_by_groups_find_small(g, group) >= 0) number = 0;
   if (number < 0) return no_such_group(file, g, group);

@@ -27,7 +27,7 @@ static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
   return tt_h5_has_local(r, "head") ? read_numbers(r, "head", members, &t->head) : TT_OK;
 }
 
-/* Columns of scales, with `by` of those of each ensemble. */
+/* Number of columns of the scales; with `by` each ensemble has its own scales. */
 static tt_err find_columns(tt_h5_reader *r, const char *path, int64_t ensembles, int64_t *columns)
 {
   int64_t shape[2] = {ensembles, -1};

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a number may be. */
+/* Which numbers are valid. */
 typedef enum scale_kind { ANY, POSITIVE, LAMBDA, FILL, LOW, HIGH } scale_kind;
 
 /* name in /scaler, kind, meaning; x_... of inputs, y_... of targets */
@@ -44,14 +44,13 @@ enum {
 static int is_range(int k) { return table[k].kind == LOW || table[k].kind == HIGH; }
 static int is_target(int k) { return table[k].name[strlen("scaler/")] == 'y'; }
 
-/* The numbers of entry k, of a group or of all rows. */
+/* The numbers of entry k; without `by`, group is 0. */
 static double *values_of(const tt_trained_ensemble *m, int k, int64_t group)
 {
   const tt_scaler *s = m->groups ? &m->groups->scaler[group] : &m->scaler;
   int64_t offset = m->groups ? group * m->model.inputs : 0;
-  const tt_trained_ensemble *all = m;
-  double *low = m->groups ? m->groups->x_low + offset : all->x_low;
-  double *high = m->groups ? m->groups->x_high + offset : all->x_high;
+  double *low = m->groups ? m->groups->x_low + offset : m->x_low;
+  double *high = m->groups ? m->groups->x_high + offset : m->x_high;
   double *const array[SCALE_COUNT] = {[AT_x_mean] = s->x_mean,     [AT_x_scale] = s->x_scale,
                                       [AT_y_mean] = s->y_mean,     [AT_y_scale] = s->y_scale,
                                       [AT_x_lambda] = s->x_lambda, [AT_y_lambda] = s->y_lambda,
@@ -83,21 +82,19 @@ static int has_values(const tt_trained_ensemble *m, int k)
   return table[k].kind == FILL ? fills : !is_range(k) || !isnan(values_of(m, k, 0)[0]);
 }
 
-/* Write: the names of the groups are those of their ensembles. */
+/* Write the group /by. The names of the groups are the names of the ensembles. */
 static void write_groups(tt_schema *s, const tt_by_groups *g)
 {
   const char *const ensemble[] = {g->ensemble}, *const columns[] = {g->columns};
-  const int8_t pooled = (int8_t)g->pooled;
   tt_h5_create_group(s->file, "by");
   tt_schema_create_dimension(s, "by/one", 1);
   tt_schema_create_dimension(s, "by/columns_strlen", tt_h5_max_text_length(1, columns));
   tt_schema_write_texts(s, "by/columns", "by/one", "by/columns_strlen", columns,
-                        "columns whose values are the names of the ensembles, as a list");
+                        "list of the columns whose values are the names of the ensembles; the "
+                        "ensemble " TT_BY_POOLED " is that of all rows");
   tt_schema_create_dimension(s, "by/ensemble_strlen", tt_h5_max_text_length(1, ensemble));
   tt_schema_write_texts(s, "by/ensemble", "by/one", "by/ensemble_strlen", ensemble,
                         "name of the ensemble in the job");
-  TT_SCHEMA_WRITE(s, &pooled, "by/pooled", I8, NULL, "1 = the first ensemble is that of all rows",
-                  NULL, "by/one");
   if (!g->small) return;
   tt_schema_create_dimension(s, "by/small", g->small);
   tt_schema_write_texts(s, "by/small_name", "by/small", "name_strlen",
@@ -189,17 +186,15 @@ static tt_err check_names(tt_h5_reader *r, const tt_by_groups *g)
   if (e) return TT_FAIL(DATA, "%s: %s" TT_DAMAGED, tt_h5_file_name(r), tt_err_last());
   for (int64_t i = g->pooled + 1; i < g->count; i++)
     if (tt_by_compare(g->name[i - 1], g->name[i]) >= 0)
-      return TT_FAIL(DATA,
-                     "%s: 'ensemble_name' %" PRId64 " is not behind the one before" TT_DAMAGED,
+      return TT_FAIL(DATA, "%s: 'ensemble_name' %" PRId64 " is not in ascending order" TT_DAMAGED,
                      tt_h5_file_name(r), i);
   return TT_OK;
 }
 
-/* m->scaler has what is the same in all groups. */
+/* Each group begins with a copy of m->scaler, which has all that is the same in all groups. */
 static tt_err read_groups(tt_h5_reader *r, tt_trained_ensemble *m)
 {
-  int64_t small = -1, one = 1;
-  int8_t pooled = 0;
+  int64_t small = -1;
   if (!tt_h5_has_local(r, "by/columns")) return TT_OK;
   if (tt_h5_has_local(r, "by/small_rows"))
     TT_TRY(tt_schema_check_shape_local(r, "by/small_rows", 1, &small));
@@ -207,12 +202,11 @@ static tt_err read_groups(tt_h5_reader *r, tt_trained_ensemble *m)
   tt_by_groups *g = m->groups;
   TT_TRY(read_text(r, "by/columns", &g->columns));
   TT_TRY(read_text(r, "by/ensemble", &g->ensemble));
-  TT_TRY(tt_schema_read_local(r, "by/pooled", TT_H5_I8, 1, &one, &pooled));
-  g->pooled = pooled != 0;
   for (int64_t i = 0; i < g->count; i++) {
     TT_TRY(tt_text_set(&g->name[i], m->ensemble[i].name));
     TT_TRY(tt_scaler_copy(&m->scaler, &g->scaler[i]));
   }
+  g->pooled = g->count > 0 && !strcmp(g->name[0], TT_BY_POOLED);
   TT_TRY(check_names(r, g));
   if (small < 0) return TT_OK;
   tt_free(g->small_name);

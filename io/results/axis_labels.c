@@ -132,13 +132,11 @@ static void find_common_units(tt_axis_labels *o)
     int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
-  const tt_by_groups *groups = o->all->at[0]->groups;
-  if (groups)
-    o->text = tt_max_i64(o->text,
-                         tt_h5_max_text_length(groups->count, (const char *const *)groups->name));
-  if (groups)
-    o->text = tt_max_i64(
-        o->text, tt_h5_max_text_length(groups->small, (const char *const *)groups->small_name));
+  const tt_by_groups *g = o->all->at[0]->groups;
+  for (int64_t i = 0; g && i < g->count + g->small; i++) {
+    const char *name = i < g->count ? g->name[i] : g->small_name[i - g->count];
+    o->text = tt_max_i64(o->text, tt_h5_max_text_length(1, &name));
+  }
   int64_t target = tt_schema_max_column_text(&o->all->at[0]->target);
   if (target > o->text) o->text = target;
   int64_t network = tt_h5_max_text_length(o->networks, (const char *const *)o->network_text);

@@ -10,7 +10,7 @@
 typedef struct tt_axis_labels {
   const tt_trained_ensembles *all;   /* borrowed */
   int64_t members, columns, targets; /* G, C, targets T of the job */
-  int64_t groups;                    /* of `by`, which have the same columns; 0: none */
+  int64_t groups;                    /* of `by`; C are the columns of one group; 0: none */
   int64_t most_targets, width;       /* the largest K; the most columns of one member */
   double *by_target; /* [G][T] room for tt_axis_labels_by_target; NULL before _reserve */
   int32_t *place;    /* [G][width] room for tt_axis_labels_write_places */
@@ -32,7 +32,7 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
 void tt_axis_labels_free(tt_axis_labels *o);
 
 /* write_columns: dimensions column and name_strlen with column_ensemble, _target, _label, _units;
- * with groups of `by` their dimension, with group, group_rows and the small ones.
+ * with groups of `by` the dimension group_index with group, and small_group, small_group_rows.
  * write_targets: dimension target with target_name and target_units: all targets of the job.
  * write_members: dimension member with ensemble, cohort and member_index of each member, network if
  * there are several, and head if any member is a head.

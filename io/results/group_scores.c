@@ -46,7 +46,7 @@ static tt_err read_scores(group_table *t)
   return TT_OK;
 }
 
-/* Bars of equal widths from the best score to the 95 % quantile; the last one has all above it. */
+/* Bins of equal width from the best score to the 95 % quantile; the last one counts all above. */
 static void put_histogram(const tt_ranked *sorted, int64_t n, FILE *out)
 {
   int64_t count[BINS + 1] = {0}, most = 1;

@@ -123,28 +123,22 @@ static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const ch
                  TT_COLUMN_COORDINATES, "sample", "column");
 }
 
-/* The groups of the rows. Names are those of rank 0. */
-static tt_err write_groups(tt_schema *s, tt_comm *c, const tt_prediction_shape *shape)
+/* Write the groups of the rows. */
+static void write_groups(tt_schema *s, tt_comm *c, const tt_prediction_shape *shape)
 {
-  const char *const *known = shape->group_name, **name = NULL;
-  int64_t length = known ? tt_h5_max_text_length(shape->groups, known) : 0;
+  const char *const *name = shape->group_name;
+  int64_t length = name ? tt_h5_max_text_length(shape->groups, name) : 0;
   tt_bcast(c, &length, sizeof length);
-  tt_err e = known ? TT_OK : TT_ALLOC(name, shape->groups);
-  for (int64_t i = 0; !e && name && i < shape->groups; i++) name[i] = "";
-  e = tt_agree(c, e);
-  if (e) return e;
   tt_schema_create_dimension(s, TT_GROUP_AXIS, shape->groups);
   tt_schema_create_dimension(s, "group_strlen", length);
-  tt_schema_write_texts(s, "group", TT_GROUP_AXIS, "group_strlen", name ? name : known,
+  tt_schema_write_texts(s, "group", TT_GROUP_AXIS, "group_strlen", name,
                         "value of the columns of by");
   tt_h5_write_attr_text(s->file, "group", "by", shape->by_columns);
   TT_SCHEMA_WRITE(s, shape->group_own, "group_own", I8, NULL,
-                  "1 = the ensemble has the rows of the group alone; 0 = that of all rows, or none",
+                  "1 = the group has an ensemble; 0 = predicted by that of all rows, or NaN",
                   "group", TT_GROUP_AXIS);
   TT_SCHEMA_WRITE(s, shape->group_of_row, "sample_group", I32, NULL, "group_index of the row", NULL,
                   "sample");
-  tt_free(name);
-  return TT_OK;
 }
 
 static tt_err prepare_local(const tt_trained_ensembles *model, const tt_prediction_shape *shape,
@@ -181,7 +175,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     tt_axis_labels_write_columns(&s, &o);
     tt_schema_create_coordinate(&s, &sample, shape->rows);
     e = tt_schema_write_ids(&s, c, "sample", shape->ids, NULL);
-    if (!e && shape->groups) e = write_groups(&s, c, shape);
+    if (!e && shape->groups) write_groups(&s, c, shape);
     if (!e) e = declare_columns(&s, o.common_units);
     if (!e && p->extrapolation) e = declare_extrapolation(&s);
     if (!e && p->leverage) e = declare_leverage(&s);

@@ -30,7 +30,7 @@ typedef struct tt_scores {
   int64_t levels;   /* of conformal intervals */
   double *level;    /* [levels] */
   double *inside;   /* [levels][C] fraction of rows inside them */
-  int64_t groups;   /* with `by` the columns are those of so many groups; else 0 */
+  int64_t groups;   /* of `by`: all have C / groups columns; 0: none */
 } tt_scores;
 /* Central intervals of interval_coverage, as arguments of tt_interval_level: 50, 90, 95 %.
  */
@@ -84,7 +84,7 @@ enum {
 typedef struct tt_test_predictions {
   int64_t rows;
   int64_t *row;
-  int32_t *group;        /* [rows] with `by`: of each row; NULL: none */
+  int32_t *group;        /* [rows] of `by`; NULL: none */
   const tt_row_ids *ids; /* of all rows of the data, borrowed; NULL: none */
 #define X(field, ...) double *field;
   TT_TEST_VARIABLES(X)
@@ -137,18 +137,18 @@ tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles 
 typedef struct tt_prediction_file tt_prediction_file;
 typedef struct tt_prediction_shape {
   int64_t rows, columns, quantiles;
-  const double *quantile; /* [quantiles] */
-  int members;            /* also write every member's mean and variance */
-  int jacobian;           /* also write the derivatives of mean and standard deviations */
-  int extrapolation;      /* also write the distance from the training rows */
-  int leverage;           /* also write the epistemic part compared with training rows */
-  int no_entropy;         /* compute no entropy of classes */
-  const tt_row_ids *ids;  /* of the rows, on rank 0; zeroed: none */
-  int64_t groups;         /* of the rows, with `by`; 0: none. Names and own are on rank 0 alone */
-  const int32_t *group_of_row;   /* [rows] */
-  const char *const *group_name; /* [groups] */
-  const int8_t *group_own;       /* [groups] 1: the ensemble has the rows of the group alone */
-  const char *by_columns;        /* of which the names are the values */
+  const double *quantile;      /* [quantiles] */
+  int members;                 /* also write every member's mean and variance */
+  int jacobian;                /* also write the derivatives of mean and standard deviations */
+  int extrapolation;           /* also write the distance from the training rows */
+  int leverage;                /* also write the epistemic part compared with training rows */
+  int no_entropy;              /* compute no entropy of classes */
+  const tt_row_ids *ids;       /* of the rows, on rank 0; zeroed: none */
+  int64_t groups;              /* different values of the columns of `by` in the rows; 0: no `by` */
+  const int32_t *group_of_row; /* [rows] */
+  const char *const *group_name; /* [groups] on rank 0 */
+  const int8_t *group_own;       /* [groups] on rank 0; 1: the group has an ensemble of its own */
+  const char *by_columns;        /* list of these columns */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *provenance,

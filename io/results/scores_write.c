@@ -9,7 +9,7 @@ const char *tt_metric_units_text(tt_metric_units kind, const char *of_target)
   return kind == TT_UNITS_TARGET ? of_target : kind == TT_UNITS_DIMENSIONLESS ? "1" : NULL;
 }
 
-/* With groups a variable has the groups as the axis before that of the columns. */
+/* With groups, the axis of the groups comes before the axis of the columns. */
 static void write_columns(tt_schema *s, const tt_scores *k, const void *data, tt_variable v)
 {
   int n = 0;

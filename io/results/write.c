@@ -223,9 +223,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   const void **data = NULL;
   int32_t *attempt = NULL;
   double *weight = NULL;
-  const tt_by_groups *groups = all->at[0]->groups; /* a test row has the columns of its group */
-  int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
-  if (groups) columns /= groups->count;
+  int64_t rows = test ? test->rows : 0;
   tt_err e = make_file_arrays_local(shard, all, &t);
   if (!e) e = TT_ALLOC(data, tt_trained_ensembles_networks(all));
   if (!e) e = TT_ALLOC(attempt, t.labels.members);
@@ -234,7 +232,8 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   if (!e) apply_retries(c, shard, &t, attempt);
   if (!e)
     e = tt_h5_create(
-        c, file, t.labels.members * (t.longest * 8 + 256) + rows * columns * 64 + (1 << 16), &f);
+        c, file,
+        t.labels.members * (t.longest * 8 + 256) + rows * t.labels.columns * 64 + (1 << 16), &f);
   if (!e) {
     units = t.labels.common_units;
     tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, provenance);

@@ -10,6 +10,7 @@
   X(c->resample != TT_RESAMPLE_none,                                                               \
     "train.resample: the caller gives each member its rows; use none, and an index in the batch")  \
   X(t->cfg->selections > 0, "ensembles[].rows: the caller gives each member its rows")             \
+  X(t->cfg->top_by.count > 0, "by needs a data set")                                               \
   X(t->cfg->data_targets_pca > 0, "data.targets_pca needs a data set")                             \
   X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \
   X(t->cfg->combine_method != TT_COMBINE_mean,                                                     \

@@ -30,8 +30,8 @@ typedef struct predictor {
   const tt_predict_options *o;
   const char *inputs;
   const char *file;            /* HDF5 that is written; of a table a temporary one */
-  tt_trained_ensembles model;  /* with groups that of one, for all that is the same in all */
-  tt_trained_ensembles groups; /* the model with its groups; count 0: it has none */
+  tt_trained_ensembles model;  /* with groups: of group 0, for what is the same in all groups */
+  tt_trained_ensembles groups; /* the whole model with groups; count 0: it has none */
   tt_group_rows by;
   tt_prediction_shape shape;
   const tt_engine_ops *ops;
@@ -228,25 +228,20 @@ static tt_err fill_block_local(predictor *p, const tt_row_chunk *chunk)
 
 /* Groups */
 
-/* Collective. */
+/* Collective. Move a model with groups from p->model to p->groups. */
 static tt_err split_model(predictor *p)
 {
-  tt_trained_ensemble *one = NULL;
   const tt_trained_ensemble *all = p->model.at[0];
   tt_err e = TT_OK;
   if (!all->groups) return TT_OK;
   if (p->o->members || p->o->jacobian)
     e = TT_FAIL(USAGE, "--members and --jacobian are for one group: choose it with --group");
-  if (!e) e = tt_by_groups_extract(all, 0, &one);
-  if (!e) e = tt_text_set(&one->ensemble[0].name, all->groups->ensemble);
   p->groups = p->model;
-  p->model = (tt_trained_ensembles){.count = 0, .hash = p->groups.hash};
+  p->model = (tt_trained_ensembles){.count = 0};
   if (!e) e = tt_trained_ensembles_create(1, &p->model);
+  if (!e) e = tt_by_groups_extract(all, 0, &p->model.at[0]);
+  if (!e) e = tt_text_set(&p->model.at[0]->ensemble[0].name, all->groups->ensemble);
   p->model.hash = p->groups.hash;
-  if (p->model.count)
-    p->model.at[0] = one;
-  else
-    tt_trained_ensemble_destroy(&one);
   return tt_agree(p->c, e);
 }
 
@@ -272,8 +267,8 @@ static tt_err find_groups(predictor *p)
   return TT_OK;
 }
 
-/* Collective. Each rank has consecutive rows, in chunks that are as large as memory allows, because
- * each of them may have rows of all groups. */
+/* Collective. Each rank has consecutive rows, in chunks as large as most_bytes allows: a small
+ * chunk would have few rows of each group. */
 static tt_err predict_group_chunks(predictor *p, tt_prediction_file *f)
 {
   static const double most_bytes = 1073741824.0;

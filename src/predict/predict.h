@@ -9,12 +9,11 @@ typedef struct tt_predict_options {
   const char *data;       /* HDF5 file with the rows */
   const char *inputs;     /* dataset of the inputs, [rows][D]; NULL = "x" */
   tt_table_format format; /* of a CSV file */
-  const char *group;  /* of a model with groups the one that predicts all rows; NULL: each row has
-                           * that of its values */
-  const char *output; /* file to write: HDF5, or a table if its name ends in .csv */
-  int force;          /* 1 = replace it if it exists */
-  int members;        /* 1 = also write every member's mean and variance */
-  int jacobian;       /* 1 = also write the derivatives by the inputs (row_slopes.h) */
+  const char *group;      /* group whose ensemble predicts all rows; NULL: each row by its own */
+  const char *output;     /* file to write: HDF5, or a table if its name ends in .csv */
+  int force;              /* 1 = replace it if it exists */
+  int members;            /* 1 = also write every member's mean and variance */
+  int jacobian;           /* 1 = also write the derivatives by the inputs (row_slopes.h) */
   int64_t quantiles;
   const double *quantile; /* [quantiles] each in (0, 1) */
 } tt_predict_options;

@@ -24,7 +24,7 @@ void tt_extrapolation_measure(tt_extrapolation *e, const tt_trained_ensemble *m,
   }
 }
 
-/* Rows of small groups, then of unknown ones. */
+/* Log how many rows are of small groups, and how many of unknown ones. */
 static void log_pooled(const tt_group_rows *g)
 {
   const tt_by_groups *groups = g->all->groups;
@@ -86,7 +86,6 @@ tt_err tt_group_rows_find(tt_comm *c, const tt_table_format *format, int64_t row
 
 void tt_group_rows_free(tt_group_rows *g)
 {
-  if (!g->by.name) g->by.count = 0;
   tt_by_values_free(&g->by);
   tt_free_all(&g->ensemble, &g->own);
 }
@@ -117,7 +116,31 @@ static int needs_members(const void *context, const tt_trained_ensemble *m)
   return tt_prediction_needs_members(m, ((const one_group *)context)->g->shape);
 }
 
-/* Copy parts [parts][n][width] of a block to the places of its rows in [parts][rows][width]. */
+/* An array [parts][rows][width] of a block; NULL: the block does not have it. */
+typedef struct block_array {
+  double *value;
+  int64_t parts, width;
+} block_array;
+enum { ARRAYS = 11 };
+
+static void list_arrays(const tt_prediction_block *b, block_array out[ARRAYS])
+{
+  const int64_t C = b->columns;
+  const block_array all[ARRAYS] = {{b->mean, 1, C},
+                                   {b->total, 1, C},
+                                   {b->aleatoric, 1, C},
+                                   {b->epistemic, 1, C},
+                                   {b->quantile, b->quantiles, C},
+                                   {b->lower, b->levels, C},
+                                   {b->upper, b->levels, C},
+                                   {b->entropy, 1, C},
+                                   {b->mutual_information, 1, C},
+                                   {b->leverage, 1, C},
+                                   {b->extrapolation, 1, 1}};
+  memcpy(out, all, sizeof all);
+}
+
+/* Copy src [parts][n][width] into dst [parts][rows][width]: row i becomes row place[i]. */
 static void scatter(const double *src, double *dst, int64_t parts, int64_t n, int64_t rows,
                     int64_t width, const int64_t *place)
 {
@@ -128,40 +151,22 @@ static void scatter(const double *src, double *dst, int64_t parts, int64_t n, in
 }
 
 static void scatter_block(const tt_prediction_block *src, const int64_t *place,
-                          tt_prediction_block *dst)
+                          const tt_prediction_block *dst)
 {
-  const struct {
-    const double *from;
-    double *to;
-    int64_t parts, width;
-  } array[] = {{src->mean, dst->mean, 1, dst->columns},
-               {src->total, dst->total, 1, dst->columns},
-               {src->aleatoric, dst->aleatoric, 1, dst->columns},
-               {src->epistemic, dst->epistemic, 1, dst->columns},
-               {src->quantile, dst->quantile, dst->quantiles, dst->columns},
-               {src->lower, dst->lower, dst->levels, dst->columns},
-               {src->upper, dst->upper, dst->levels, dst->columns},
-               {src->entropy, dst->entropy, 1, dst->columns},
-               {src->mutual_information, dst->mutual_information, 1, dst->columns},
-               {src->leverage, dst->leverage, 1, dst->columns},
-               {src->extrapolation, dst->extrapolation, 1, 1}};
-  for (size_t k = 0; k < sizeof array / sizeof *array; k++)
-    scatter(array[k].from, array[k].to, array[k].parts, src->rows, dst->rows, array[k].width,
-            place);
+  block_array from[ARRAYS], to[ARRAYS];
+  list_arrays(src, from);
+  list_arrays(dst, to);
+  for (int k = 0; k < ARRAYS; k++)
+    scatter(from[k].value, to[k].value, to[k].parts, src->rows, dst->rows, to[k].width, place);
 }
 
-static void fill_nan(tt_prediction_block *b)
+static void fill_nan(const tt_prediction_block *b)
 {
-  double *const array[] = {b->mean,      b->total,   b->aleatoric,
-                           b->epistemic, b->entropy, b->mutual_information,
-                           b->leverage};
-  for (size_t k = 0; k < sizeof array / sizeof *array; k++)
-    for (int64_t i = 0; array[k] && i < b->rows * b->columns; i++) array[k][i] = NAN;
-  for (int64_t i = 0; b->quantile && i < b->quantiles * b->rows * b->columns; i++)
-    b->quantile[i] = NAN;
-  for (int64_t i = 0; b->lower && i < b->levels * b->rows * b->columns; i++)
-    b->lower[i] = b->upper[i] = NAN;
-  for (int64_t i = 0; b->extrapolation && i < b->rows; i++) b->extrapolation[i] = NAN;
+  block_array array[ARRAYS];
+  list_arrays(b, array);
+  for (int k = 0; k < ARRAYS; k++)
+    for (int64_t i = 0; array[k].value && i < array[k].parts * b->rows * array[k].width; i++)
+      array[k].value[i] = NAN;
 }
 
 static tt_err predict_group(const one_group *o, tt_trained_ensembles *all, int64_t rows,
@@ -196,43 +201,27 @@ static tt_err predict_group(const one_group *o, tt_trained_ensembles *all, int64
   return e;
 }
 
-/* Sort the rows of a chunk by their ensembles: order[count], and behind[E + 1] of each ensemble its
- * first place, or of the next one. */
-static void sort_rows(const tt_group_rows *g, int64_t first, int64_t count, int64_t *behind,
-                      int64_t *order)
-{
-  int64_t n = g->all->ensembles;
-  const int32_t *value = g->by.number + first;
-  for (int64_t i = 0; i < count; i++)
-    if (g->ensemble[value[i]] >= 0) behind[g->ensemble[value[i]] + 1]++;
-  for (int64_t k = 0; k < n; k++) behind[k + 1] += behind[k];
-  for (int64_t i = count; i-- > 0;)
-    if (g->ensemble[value[i]] >= 0) order[--behind[g->ensemble[value[i]] + 1]] = i;
-}
-
 tt_err tt_group_rows_predict_local(const tt_group_rows *g, int64_t first, int64_t count,
                                    const double *raw, tt_extrapolation *far, tt_prediction_block *b)
 {
-  int64_t *begin = NULL, *order = NULL, *number = NULL, n = g->all->ensembles, end;
-  tt_err e = TT_ALLOC(begin, n + 2);
-  if (!e) e = TT_ALLOC(order, count);
+  int64_t *begin = NULL, *order = NULL, *number = NULL;
+  int32_t *ensemble = NULL;
+  tt_err e = TT_ALLOC(ensemble, count);
   if (!e) e = TT_ALLOC(number, count);
   b->rows = count;
   if (!e) fill_nan(b);
-  if (!e) sort_rows(g, first, count, begin, order);
-  int64_t all_rows = 0;
-  for (int64_t i = 0; !e && i < count; i++) all_rows += g->ensemble[g->by.number[first + i]] >= 0;
-  for (int64_t k = 0; !e && k < n; k++) {
-    int64_t start = begin[k + 1];
-    end = k + 1 < n ? begin[k + 2] : all_rows;
-    if (end == start) continue;
+  for (int64_t i = 0; !e && i < count; i++) ensemble[i] = g->ensemble[g->by.number[first + i]];
+  if (!e) e = tt_by_sort_rows(count, ensemble, g->all->ensembles, &begin, &order);
+  for (int64_t k = 0; !e && k < g->all->ensembles; k++) {
+    int64_t rows = begin[k + 1] - begin[k];
     tt_trained_ensemble *one = NULL;
     tt_trained_ensembles all = {.count = 1, .at = &one};
+    if (!rows) continue;
     e = tt_by_groups_extract(g->all, k, &one);
-    const one_group o = {g, one, first, raw, order + start};
-    if (!e) e = predict_group(&o, &all, end - start, number, far, b);
+    const one_group o = {g, one, first, raw, order + begin[k]};
+    if (!e) e = predict_group(&o, &all, rows, number, far, b);
     tt_trained_ensemble_destroy(&one);
   }
-  tt_free_all(&begin, &order, &number);
+  tt_free_all(&ensemble, &number, &begin, &order);
   return e;
 }

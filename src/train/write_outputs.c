@@ -46,8 +46,8 @@ typedef struct output_writer {
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
   tt_by_groups *groups;       /* of `by`, borrowed from the data; or NULL */
-  tt_scores **score, **oob;   /* [groups] of each of them */
-  tt_test_predictions tests;  /* of the test rows of all groups, one group after the other */
+  tt_scores **score, **oob;   /* [groups] */
+  tt_test_predictions tests;  /* of all groups: the test rows of one group after the other */
   tt_trials *trials;
   int no_scores;
 } output_writer;
@@ -264,7 +264,7 @@ static tt_err score_out_of_bag(output_writer *k)
 }
 
 /* Collective. Score the test rows, and rows out of bag.
- *   rows  test rows; owner of its list: the caller */
+ *   rows  becomes the test rows; the caller frees rows->row */
 static tt_err score_rows(output_writer *k, tt_split_rows *rows)
 {
   tt_err e = tt_agree(k->c, tt_split_rows_list(k->job->data, TT_TEST, rows));
@@ -272,7 +272,7 @@ static tt_err score_rows(output_writer *k, tt_split_rows *rows)
   return e ? e : score_out_of_bag(k);
 }
 
-/* Groups of `by`: what follows the training of one is that of a job with its rows alone. */
+/* After the training, each group of `by` is treated as a job that has only its rows. */
 typedef struct group_job {
   tt_job job;
   tt_dataset data;
@@ -299,12 +299,11 @@ static tt_err open_group(const output_writer *k, const tt_shards *shards, int64_
   return TT_OK;
 }
 
-/* Append the predictions of the test rows of a group; those of the group of all rows would repeat
- * the rows. On rank 0. */
-static tt_err append_tests(const tt_split_rows *rows, int64_t group, int64_t columns,
-                           const tt_test_predictions *one, tt_test_predictions *all)
+/* Append the predictions of the test rows of a group, on rank 0. */
+static void append_tests(const tt_split_rows *rows, int64_t group, int64_t columns,
+                         const tt_test_predictions *one, tt_test_predictions *all)
 {
-  if (!one->y) return TT_OK;
+  if (!one->y) return;
   for (int64_t i = 0; i < one->rows; i++) {
     all->row[all->rows + i] = rows->d->origin[rows->row[i]];
     all->group[all->rows + i] = (int32_t)group;
@@ -315,7 +314,6 @@ static tt_err append_tests(const tt_split_rows *rows, int64_t group, int64_t col
   TT_TEST_VARIABLES(X)
 #undef X
   all->rows += one->rows;
-  return TT_OK;
 }
 
 static tt_err finish_group(output_writer *k, const tt_shards *shards, int64_t group)
@@ -330,9 +328,9 @@ static tt_err finish_group(output_writer *k, const tt_shards *shards, int64_t gr
   if (!e) e = postprocess(&one);
   if (!e) e = score_rows(&one, &rows);
   if (!e) e = tt_by_groups_insert(one.all.at[0], group, k->all.at[0]);
-  if (!e && group >= k->groups->pooled)
-    e = append_tests(&rows, group, tt_trained_ensemble_columns(one.all.at[0]), &one.table[0],
-                     &k->tests);
+  if (!e && group >= k->groups->pooled) /* the group of all rows would repeat rows */
+    append_tests(&rows, group, tt_trained_ensemble_columns(one.all.at[0]), &one.table[0],
+                 &k->tests);
   e = tt_agree(k->c, e);
   if (!e) k->score[group] = one.output[0].scores, one.output[0].scores = NULL;
   if (!e) k->oob[group] = one.output[0].oob, one.output[0].oob = NULL;
@@ -357,7 +355,7 @@ static tt_err create_tests(output_writer *k)
   return TT_OK;
 }
 
-/* Collective. Warnings of single groups would be too many. */
+/* Collective. Warnings are not logged: they would come once for each group. */
 static tt_err finish_groups(output_writer *k, const tt_shards *shards)
 {
   tt_log_level level = tt_log_get_settings().level;
@@ -373,7 +371,7 @@ static tt_err finish_groups(output_writer *k, const tt_shards *shards)
   return e;
 }
 
-/* Scores of all trained ensembles, or groups, in one; *out stays NULL if none has scores. */
+/* Join the scores of all trained ensembles, or groups; *out stays NULL if none has scores. */
 static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out)
 {
   const tt_scores **scores = NULL;
@@ -397,8 +395,7 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
   }
   if (!e && any) e = tt_scores_concat(&all, scores, out);
   if (!e && any && k->groups) (*out)->groups = all.count;
-  tt_free(scores);
-  tt_free(same);
+  tt_free_all(&scores, &same);
   return e;
 }
 

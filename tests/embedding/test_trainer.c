@@ -373,6 +373,7 @@ TT_TEST (bad_options_are_refused) {
       {"ensembles: [{name: e, members: 1}]\ncombine: {method: weights}\n", 78, "combine"},
       {"ensembles: [{name: e, members: 1}]\ncalibration: {conformal: [0.9]}\n", 78, "calibration"},
       {"ensembles: [{name: e, members: 1}]\ndata: {missing: mean}\n", 78, "data.missing"},
+      {"by: place\nensembles: [{name: e, members: 1}]\n", 78, "by needs a data set"},
       {"ensembles: [{name: e, members: 1, target: z}]\n", 78, "target 'z'"},
       {"ensembles: [{name: e, members: 1},\n"
        "            {name: f, members: 1, model: {hidden: [3]}}]\n",

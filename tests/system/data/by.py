@@ -4,6 +4,7 @@ ranks and in any order of the groups; predictions go to the ensemble of each row
 """
 import csv
 import pathlib
+import resource
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
@@ -43,15 +44,15 @@ def train(out, file, job=JOB, **how):
     return tutti("train", write_json(f"{out}.json", job), "--resume", "never", **how)
 
 
-def check_law(rows):
+def check_law(rows, out="out", job=JOB):
     """Everything that both runs have is equal: of members, columns, and test rows of the group."""
-    with h5py.File("out/model.h5") as model, h5py.File("out/results.h5") as results:
+    with h5py.File(f"{out}/model.h5") as model, h5py.File(f"{out}/results.h5") as results:
         names, each = texts(model, "ensemble_name"), 3
         check(names == ["(pooled)", "5", "17", "Bergen", "Oslo", "Rome, IT", "flat"], names)
         check(texts(model, "by/small_name") == ["tiny"] and model["by/small_rows"][0] == 4, "small")
         for g, name in enumerate(names):
             own = [r for r in rows if name in (r["station"], "(pooled)")]
-            train("one", write_rows("one.csv", own), {k: v for k, v in JOB.items() if k != "by"})
+            train("one", write_rows("one.csv", own), {k: v for k, v in job.items() if k != "by"})
             params = len(model["net/parameters"]) // len(names)
             with h5py.File("one/model.h5") as one, h5py.File("one/results.h5") as scores:
                 pairs = [(one["net/parameters"][()], model["net/parameters"][g * params:][:params]),
@@ -138,6 +139,16 @@ def check_without_pooled(rows):
         check(np.array_equal(~np.isnan(f["y_pred_mean"][:, 0]), known) and known.any(), known)
 
 
+def check_expected_size():
+    """Files may have 1 MiB, and results.h5 has 0.2: its expected size may not be above the limit."""
+    rng, limit = np.random.default_rng(4), 1 << 20
+    rows = [dict(zip(("station", "a", "b", "y"), (i // 8, *rng.normal(size=3)))) for i in range(2400)]
+    train("many", write_rows("many.csv", rows, ("station", "a", "b", "y")),
+          {**JOB, "by_min_rows": 6, "by_small": "none", "calibration": {}, "train": {"epochs": 1},
+           "model": {"hidden": [2]}, "ensembles": [{"name": "all", "members": 1}]},
+          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+
+
 def main():
     rows = make_rows()
     write_rows("d.csv", rows)
@@ -145,6 +156,10 @@ def main():
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
     check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
     check_law(rows)
+    kfold = {**JOB, "train": {"epochs": 3, "resample": "kfold", "folds": 3}}
+    twice = rows + [r for r in rows if r["station"] == "Oslo"]  # rows of one group are equal
+    train("kfold", write_rows("e.csv", twice), kfold)
+    check_law(twice, "kfold", kfold)
     train("ranks", "d.csv", ranks=3)
     by_group = sorted(rows, key=lambda r: list(SIZES)[::-1].index(r["station"]))
     train("sorted", write_rows("sorted.csv", by_group))
@@ -155,6 +170,7 @@ def main():
     check_predictions(rows)
     check_refused(rows)
     check_without_pooled(rows)
+    check_expected_size()
 
 
 test(main)
