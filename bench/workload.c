@@ -71,7 +71,7 @@ static tt_err make_members(tt_cohort *c)
     m->hyper.beta2 = BETA2;
     m->hyper.epsilon = EPSILON;
     m->hyper.epochs = (int32_t)c->max_epochs;
-    m->hyper.init_scale = m->hyper.feature_fraction = 1.0f;
+    m->hyper.init_scale = 1.0f;
   }
   return TT_OK;
 }

@@ -25,7 +25,6 @@ typedef enum tt_random_purpose {
   TT_PURPOSE_DROPOUT = 5, /* masks: step = optimizer step (its low 32 bits), index = unit and row */
   TT_PURPOSE_LABEL_NOISE = 6, /* on labels: step = target column, index = row of the data set */
   TT_PURPOSE_SWEEP = 7,       /* hyper-parameters of a member: step = hash of its name */
-  TT_PURPOSE_FEATURES = 8,    /* inputs that a member uses */
   TT_PURPOSE_FOLDS = 9,       /* fold of a row */
   TT_PURPOSE_QUERIES =
       10, /* of a campaign: stream = round, step and index = low and high bits of the candidate */

@@ -274,9 +274,6 @@ static void check_front(const rules *c)
   if (fault.row < 0 && *fault.why)
     report_error(c, c->own->model_image.count > 0 ? AT(model_image) : AT(model_profile), ": %s",
                  fault.why);
-  if (c->own->train_feature_fraction < 1.0 || swept(c, AT(train_feature_fraction)) >= 0)
-    report_error(c, AT(train_feature_fraction),
-                 " leaves out single inputs, which a model with a front cannot; set it to 1");
 }
 
 /* Units of the hidden layers and channels of the front that may be dropped. */

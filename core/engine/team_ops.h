@@ -58,7 +58,7 @@ typedef struct tt_team_ops {
    *             the caller may change, until the next call
    *   loss      of each sum; not finite if a loss in it is not
    *
-   * squares: the gradient [segment.count] of a segment, of all parts; unused inputs get 0.
+   * squares: the gradient [segment.count] of a segment, of all parts.
    *   block     [blocks of the segment] sums of squares; not written without clipping
    *
    * advance: the optimizer step of a segment; changes the gradient.

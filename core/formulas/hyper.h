@@ -21,7 +21,6 @@
   X(dropout, float, F32, "1", "probability that a step leaves out a hidden unit")                  \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalized targets")         \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \
-  X(feature_fraction, float, F32, "1", "fraction of the inputs that a member uses")                \
   X(warmup, float, F32, "1", "linear growth of the step size at the start")                        \
   X(schedule_gamma, float, F32, "1", "factor of a step of the schedule")                           \
   X(schedule_min, float, F32, "1", "lowest learning rate, as a fraction of learning_rate")         \

@@ -60,8 +60,6 @@ static const char *member_needs_layered(const tt_hyper *h)
   if (h->dropout > 0.0f) return "dropout needs the layered path";
   if (h->label_noise > 0.0f) return "label_noise needs the layered path";
   if (h->anchor > 0.0f) return "anchor needs the layered path";
-  if (h->feature_fraction < 1.0f && h->feature_fraction > 0.0f)
-    return "feature_fraction below 1 needs the layered path";
   return NULL;
 }
 
@@ -101,7 +99,6 @@ tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members)
   for (int64_t i = members.first; i < members.first + members.count; i++) {
     const tt_hyper *h = &c->member[i].hyper;
     used.anchor |= h->anchor > 0.0f;
-    used.masks |= h->feature_fraction < 1.0f;
     used.dropout |= h->dropout > 0.0f;
     used.label_noise |= h->label_noise > 0.0f;
     used.clipping |= h->clip_norm > 0.0f;
@@ -180,39 +177,6 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
   return e;
 }
 
-/* Random order of the columns of a member; the member uses the first *visible of them. */
-static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *visible)
-{
-  int64_t columns = c->column_of ? c->columns : c->model.inputs;
-  *visible = llround((double)m->hyper.feature_fraction * (double)columns);
-  if (*visible < 1) *visible = 1;
-  return tt_shuffle_make((uint32_t)columns, c->seed, m->stream, TT_PURPOSE_FEATURES, 0);
-}
-
-static int is_visible(const tt_cohort *c, const tt_shuffle *order, int64_t visible, int64_t input)
-{
-  int64_t column = c->column_of ? c->column_of[input] : input;
-  return (int64_t)tt_shuffle_at(order, (uint32_t)column) < visible;
-}
-
-void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen)
-{
-  int64_t visible;
-  tt_shuffle order = feature_order(c, m, &visible);
-  for (int64_t i = 0; i < c->model.inputs; i++) seen[i] = (int8_t)is_visible(c, &order, visible, i);
-}
-
-static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
-{
-  const tt_layer *first = &c->model.layer[0];
-  int64_t visible;
-  tt_shuffle order = feature_order(c, m, &visible);
-  for (int64_t i = 0; i < first->in; i++) {
-    if (is_visible(c, &order, visible, i)) continue;
-    for (int64_t o = 0; o < first->out; o++) w[first->weight + o * first->in + i] = 0.0f;
-  }
-}
-
 /* The normalized values of input i in the training rows among `rows`, ascending. Returns their
  * number. */
 static int64_t sort_input(const tt_dataset *d, tt_slice rows, int64_t i, double *value)
@@ -264,7 +228,6 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     memcpy(w, c->encoding + group * count, (size_t)count * sizeof *w);
   }
   if (c->initial) memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
-  if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 
 tt_err tt_set_up_check(const char *(*stop)(void))

@@ -63,8 +63,6 @@ typedef struct tt_cohort {
   tt_ensemble *ensemble;  /* [ensembles] */
   int64_t members;        /* G */
   tt_member *member;      /* [G] */
-  int64_t columns;        /* of the data: each is one or several inputs of the networks */
-  int32_t *column_of;     /* [inputs] column of each input; NULL: each column is one input */
   const float **initial;  /* [G] or NULL: weights of trained members, borrowed */
   int64_t initial_params; /* so many first parameters begin with them, the others randomly */
   float *encoding;        /* initial parameters of the layer that encodes, with `by` for each group;
@@ -123,7 +121,7 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 
 /* Options that some of the members have; 0 or 1. An engine has arrays for them. */
 typedef struct tt_used_options {
-  int anchor, masks, dropout, label_noise, clipping; /* masks: members with some of the inputs */
+  int anchor, dropout, label_noise, clipping;
 } tt_used_options;
 tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members);
 
@@ -268,10 +266,6 @@ tt_err tt_set_up_check(const char *(*stop)(void));
  * tt_set_up_check is called before each. Errors: STOPPED. */
 tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, const char *(*stop)(void),
                                float *w);
-
-/* seen[F]: 1 for the inputs that a member uses: those of round(feature_fraction * columns) columns,
- * at least one. For the other inputs weights and gradients are 0. */
-void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen);
 
 /* Rows per epoch of a member whose row set has `labeled` training rows. */
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labeled);

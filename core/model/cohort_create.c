@@ -394,17 +394,6 @@ static tt_err group_ensembles(cohort_builder *k)
   return TT_OK;
 }
 
-/* Columns of the inputs, if some column is several inputs. */
-static tt_err set_columns(const cohort_builder *k, tt_cohort *c)
-{
-  if (!k->data || tt_net_inputs_are_amounts(&k->data->scaler.net)) return TT_OK;
-  const tt_net_inputs *net = &k->data->scaler.net;
-  TT_TRY(TT_ALLOC(c->column_of, net->count));
-  c->columns = net->columns;
-  for (int64_t i = 0; i < net->count; i++) c->column_of[i] = net->at[i].column;
-  return TT_OK;
-}
-
 /* The cohort of ensemble `first` and all later ensembles of the same group. */
 static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
 {
@@ -418,7 +407,6 @@ static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
   }
   c->joined = cfg->ensemble[first].network > 0;
   TT_TRY(set_options(k, first, c));
-  TT_TRY(set_columns(k, c));
   TT_TRY(tt_cohort_set_encoding(k->data, c));
   TT_TRY(TT_ALLOC(c->ensemble, ensembles));
   TT_TRY(TT_ALLOC(c->member, members));
@@ -493,5 +481,5 @@ void tt_cohort_destroy(tt_cohort **c)
     tt_free((*c)->ensemble[i].column);
   }
   tt_front_destroy(&(*c)->model.front);
-  tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->column_of, &(*c)->initial, &(*c)->encoding, c);
+  tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->initial, &(*c)->encoding, c);
 }

@@ -16,13 +16,6 @@ static tt_err copy_members(const tt_cohort *c, int64_t each, tt_cohort *expanded
   return TT_OK;
 }
 
-static tt_err copy_columns(const tt_cohort *c, tt_cohort *expanded)
-{
-  TT_TRY(TT_ALLOC(expanded->column_of, c->model.inputs));
-  memcpy(expanded->column_of, c->column_of, (size_t)c->model.inputs * sizeof *c->column_of);
-  return TT_OK;
-}
-
 static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
 {
   tt_cohort *expanded = NULL;
@@ -36,10 +29,8 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->member = NULL;
   expanded->initial = NULL;
   expanded->encoding = NULL;
-  expanded->column_of = NULL;
   e = tt_front_own(&expanded->model.front);
   if (!e) e = TT_ALLOC(expanded->ensemble, c->ensembles);
-  if (!e && c->column_of) e = copy_columns(c, expanded);
   for (int64_t i = 0; !e && i < c->ensembles; i++) {
     e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);
     expanded->ensemble[i].first *= each;

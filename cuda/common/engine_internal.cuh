@@ -29,7 +29,6 @@ typedef struct tt_cuda_state {
   const float *x, *y, *weight;   /* [N][D], [N][T], [N] or NULL */
   const int32_t *replay;         /* [M][E][rows of an epoch] or NULL */
   const float *anchor;           /* [M][P] initial weights of the running attempt, or NULL */
-  const int8_t *feature_mask; /* [M][D] tt_member_input_mask, or NULL: all members use all inputs */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
   int32_t heads;                                      /* each with O outputs */
   int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
@@ -104,7 +103,6 @@ struct tt_engine {
   int32_t *column, *epoch_rows, *replay, *view_of_member;
   tt_shared_data *shared; /* the values of the data set, or NULL: not on the device */
   float *anchor;
-  int8_t *feature_mask;
   int64_t rows;                 /* N */
   const tt_dataset *data;       /* data set on the host, borrowed; NULL: it is on the device */
   tt_host_row_lists host_rows;  /* used with `data` */

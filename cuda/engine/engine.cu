@@ -218,20 +218,6 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted, unsigned failed)
   return TT_OK;
 }
 
-/* Input masks of the members. */
-static tt_err upload_feature_masks(tt_engine *e)
-{
-  const tt_cohort *c = e->cohort;
-  int64_t members = e->slice.count, inputs = c->model.inputs;
-  int8_t *feature_mask = NULL;
-  TT_TRY(TT_ALLOC(feature_mask, members * inputs));
-  for (int64_t i = 0; i < members; i++)
-    tt_member_input_mask(c, &c->member[e->slice.first + i], feature_mask + i * inputs);
-  tt_err err = tt_dev_upload_sync(e->feature_mask, feature_mask, members * inputs, e->dev.stream);
-  tt_free(feature_mask);
-  return err;
-}
-
 static tt_err open_engine(tt_engine *e, const tt_resources *use)
 {
   const tt_cohort *c = e->cohort;
@@ -250,8 +236,7 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   e->view.model = e->model;
   e->view.member = e->member;
   e->view.anchor = e->anchor;
-  e->view.feature_mask = e->feature_mask;
-  return e->feature_mask ? upload_feature_masks(e) : TT_OK;
+  return TT_OK;
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,

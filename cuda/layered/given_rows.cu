@@ -306,7 +306,6 @@ tt_err tt_cuda_take_gradient(tt_engine *e, float *gradient)
   int64_t params = e->view.params;
   if (!e->slice.count) return TT_OK;
   TT_TRY(begin_step(e));
-  TT_TRY(tt_layered_mask_gradient(e));
   for (int64_t i = 0; i < e->slice.count; i++)
     TT_TRY(tt_dev_download(gradient + i * params, own->sum[0] + i * e->view.param_stride, params,
                            e->dev.stream));

@@ -180,13 +180,11 @@ double *tt_layered_sum_loss(const tt_engine *e, int k);
  *   advance  optimizer step of a segment, from its gradient in sum [0] and, if the member is
  *            clipped, the sum of all squares in own->squares
  *   accept   the new weights are in place: records the loss of sum [0], and averages the weights
- *   add      to[count] += from[count], as parts of one engine are added
- *   mask     no gradient in sum [0] for the weights of inputs that the member does not use */
+ *   add      to[count] += from[count], as parts of one engine are added */
 tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment);
 tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment);
 tt_err tt_layered_accept_weights(tt_engine *e);
 tt_err tt_layered_add_values(tt_engine *e, float *dst, const float *src, int64_t count);
-tt_err tt_layered_mask_gradient(tt_engine *e);
 
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);

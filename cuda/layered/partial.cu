@@ -73,24 +73,6 @@ tt_err tt_layered_partial(tt_engine *e, int64_t m, tt_slice parts, int *training
   return tt_layered_end_member(e, err);
 }
 
-/* On the host: set to 0 the gradient of weights whose inputs member i does not use. */
-static tt_err mask_gradient(const tt_engine *e, int64_t i, tt_slice segment, float *gradient)
-{
-  const tt_cohort *c = e->cohort;
-  const tt_layer *first = &c->model.layer[0];
-  const tt_member *m = &c->member[e->slice.first + i];
-  tt_slice weights = tt_slice_intersect(segment, first->weight, first->out * first->in);
-  int8_t *mask = NULL;
-  if (m->hyper.feature_fraction >= 1.0f) return TT_OK;
-  TT_TRY(TT_ALLOC(mask, c->model.inputs));
-  tt_member_input_mask(c, m, mask);
-  float *place = gradient + first->weight - segment.first;
-  for (int64_t p = weights.first; p < weights.first + weights.count; p++)
-    if (!mask[p % first->in]) place[p] = 0.0f;
-  tt_free(mask);
-  return TT_OK;
-}
-
 static int is_clipped(const tt_engine *e, int64_t i)
 {
   return e->cohort->member[e->slice.first + i].hyper.clip_norm > 0.0f;
@@ -112,11 +94,9 @@ static double *squares_of(tt_engine *e)
 tt_err tt_layered_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block)
 {
   const int64_t i = m - e->slice.first;
-  if (!e->device_exchange) TT_TRY(mask_gradient(e, i, segment, gradient));
   if ((!e->device_exchange && !is_clipped(e, i)) || !segment.count) return TT_OK;
   tt_layered_begin_member(e, i);
   tt_err err = take_gradient(e, segment, gradient);
-  if (!err && e->device_exchange) err = tt_layered_mask_gradient(e);
   if (!err && is_clipped(e, i)) err = tt_layered_segment_squares(e, segment);
   if (!err && is_clipped(e, i))
     err = tt_dev_download(block, squares_of(e), tt_norm_blocks(segment.count), e->dev.stream);

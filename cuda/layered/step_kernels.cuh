@@ -140,22 +140,6 @@ static __global__ void record_given_step(tt_step_kernel_args a)
   if (threadIdx.x == 0) tt_record_batch_loss(a, i, bad > 0.0 ? (double)NAN : 0.0);
 }
 
-/* No gradient for the weights of inputs that a member does not use; these weights are among the
- * first out * D parameters. */
-static __global__ void mask_feature_gradient(tt_step_kernel_args a)
-{
-  const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
-  if (v.status[i] != TT_STATUS_training) return;
-  const int8_t *feature_mask = v.feature_mask + i * v.inputs;
-  float *gradient = a.gradient + i * v.param_stride + v.model->layer[0].weight;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS;
-  uint32_t count = (uint32_t)(v.model->layer[0].out * v.inputs);
-  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
-  for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x)
-    if (!feature_mask[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
-}
-
 /* Of parameter p; running values of batch_norm have no gradient (tt_model_same_use). */
 __device__ __forceinline__ double tt_gradient_square(const tt_step_kernel_args &a, const float *g,
                                                      int32_t p)

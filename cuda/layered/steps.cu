@@ -186,7 +186,7 @@ static int steps_at_once(const tt_engine *e)
   const tt_model *m = &e->cohort->model;
   int plain = !m->front.layers && e->cohort->parts == 1;
   for (int l = 0; l < m->layers; l++) plain &= m->layer[l].norm < 0;
-  return plain && !own->size.small && !own->scale && !own->rate && !e->feature_mask;
+  return plain && !own->size.small && !own->scale && !own->rate;
 }
 
 /* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one launch.
@@ -206,24 +206,15 @@ static tt_err clip_step(tt_engine *e, tt_step_kernel_args a)
   return launch_per_member(e, clip_by_squares);
 }
 
-tt_err tt_layered_mask_gradient(tt_engine *e)
-{
-  const tt_layer *first = &e->cohort->model.layer[0];
-  if (!e->feature_mask) return TT_OK;
-  return launch_over_members(e, mask_feature_gradient, make_step_args(e), first->in * first->out,
-                             TT_STEP_BLOCK_ELEMENTS);
-}
-
 /* From the gradient of the whole batch to new weights. joined: 1: those of the chunks are one. */
 static tt_err update_step(tt_engine *e, int joined)
 {
   tt_step_kernel_args a = make_step_args(e);
-  if (a.copies > 1 && !joined && (e->feature_mask || a.uses_clipping || a.rate)) {
+  if (a.copies > 1 && !joined && (a.uses_clipping || a.rate)) {
     TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
     joined = 1;
   }
   if (joined) a.copies = 1;
-  TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
 }

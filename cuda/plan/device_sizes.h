@@ -33,8 +33,7 @@ tt_device_sizes tt_device_sizes_of(const tt_cohort *c, tt_slice slice);
   X(epoch_rows, int32_t, s->members, "rows of an epoch")                                           \
   X(lists, tt_dev_row_lists, s->row_sets, "row lists")                                             \
   X(column, int32_t, s->columns, "target columns")                                                 \
-  X(anchor, float, s->used.anchor ? s->members * s->stride : 0, "initial weights")                 \
-  X(feature_mask, int8_t, s->used.masks ? s->members * s->inputs : 0, "inputs of the members")
+  X(anchor, float, s->used.anchor ? s->members * s->stride : 0, "initial weights")
 
 /* The same in tt_fused_data, the arrays of the other paths than layered; `floats` of scratch. */
 #define TT_FUSED_ARRAYS(X)                                                                         \

@@ -22,7 +22,6 @@ typedef struct buffer_sizes {
   X(window, int32_t, s->window)                                                                    \
   X(term, double, s->training * s->ld)                                                             \
   X(scratch, float, s->training * s->widest * s->ld)                                               \
-  X(input_mask, int8_t, s->training * s->m->inputs)                                                \
   X(residual_gradient, float, s->training * s->residual * s->widest * s->ld)                       \
   X(gradient[0], float, s->training * s->m->params)
 

@@ -104,7 +104,6 @@ typedef struct tt_cpu_buffers {
   float *residual_gradient; /* [widest][ld] dL/dy of a residual layer, for its skip connection */
   float *gradient[TT_MAX_PART_SUMS]; /* [P] [0] of the batch; sums of its parts (parts.h) */
   double loss[TT_MAX_PART_SUMS];     /* of these sums, if threads share the parts of a batch */
-  int8_t *input_mask;                /* [D] 1 for inputs that the member uses */
   int32_t *window;                   /* [window_size] row numbers */
   int64_t window_size;
   int64_t window_first, window_count;
@@ -286,20 +285,13 @@ typedef struct tt_cpu_update {
 } tt_cpu_update;
 
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
- *   mask_gradient     sets the gradient of unused inputs to 0
  *   square_sum        of the gradient, but for running values of batch_norm
- *   gradient_squares  masks the gradient; then, if the member is clipped, computes the sum of
- *                     squares of each block of TT_NORM_BLOCK parameters
  *   update_begin      all but `gradient`, without clipping
  *   clip_update       squares: sum of squares of the gradient of all parameters, if it is clipped
  *   share_update      the work of a thread: updates and averages its segment of all parameters
  *   average_weights   adds the new weights to their average (ema)
  *   end_step          ends the step in the state */
-void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                          tt_slice segment, float *gradient);
 double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *gradient);
-void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                             tt_slice segment, float *gradient, double *block);
 void tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, tt_cpu_update *out);
 void tt_cpu_clip_update(tt_cpu_update *u, double squares);
 void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *gradient);
@@ -309,8 +301,7 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
 /* The end of a step of the whole batch, from an update that has begun and its gradient, which
  * changes. Returns 0 if the loss is not finite; then the weights do not change. */
-int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                       tt_cpu_update *u, double loss);
+int tt_cpu_finish_step(const tt_engine *e, const tt_cpu_member *ctx, tt_cpu_update *u, double loss);
 
 /* One optimizer step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */

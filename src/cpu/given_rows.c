@@ -111,7 +111,7 @@ static void update_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, in
   tt_cpu_update u;
   tt_cpu_update_begin(e, &ctx, &u);
   u.gradient = gradient;
-  (void)tt_cpu_finish_step(e, b, &ctx, &u, 0.0);
+  (void)tt_cpu_finish_step(e, &ctx, &u, 0.0);
   tt_cpu_end_epoch_if_due(e, b, &ctx);
 }
 

@@ -77,7 +77,6 @@ static void update_copy(const tt_cpu_pair *p, int thread)
     tt_slice segment = {first, tt_min_i64(params - first, each)};
     float *sum = p->half[thread][!p->which] + first;
     add_halves(p, segment, sum);
-    tt_cpu_mask_gradient(p->e, p->b, ctx, segment, sum);
     if (limit > 0.0f) u.scale = tt_clip_factor(p->e->kernels->square_sum(params, sum), limit);
     tt_cpu_update_weights(&u, segment, sum);
     if (thread == 0) tt_cpu_average_weights(p->e, ctx, segment);

@@ -38,7 +38,10 @@ tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 {
   tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], m - e->slice.first);
   unsigned mode = tt_cpu_flush_denormals();
-  tt_cpu_gradient_squares(e, e->buffers[0], &ctx, segment, gradient, block);
+  for (int64_t p = 0; ctx.member->hyper.clip_norm > 0.0f && p < segment.count; p += TT_NORM_BLOCK) {
+    tt_slice some = {segment.first + p, tt_min_i64(TT_NORM_BLOCK, segment.count - p)};
+    block[p / TT_NORM_BLOCK] = tt_cpu_square_sum(e, some, gradient + p);
+  }
   tt_cpu_restore_denormals(mode);
   return TT_OK;
 }

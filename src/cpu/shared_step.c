@@ -72,7 +72,6 @@ static void update(const void *context, tt_slice segment)
 {
   const shared_step *s = context;
   float *gradient = s->b->gradient[0] + segment.first;
-  tt_cpu_mask_gradient(s->e, s->b, s->ctx, segment, gradient);
   if (!s->update) return;
   tt_cpu_update_weights(s->update, segment, gradient);
   tt_cpu_average_weights(s->e, s->ctx, segment);

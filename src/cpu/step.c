@@ -12,7 +12,6 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
   const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(c, m)];
   int64_t rows = e->batch ? e->batch->epoch_rows : tt_cohort_epoch_rows(c, lists->count[TT_TRAIN]);
   b->window_count = 0;
-  if (m->hyper.feature_fraction < 1.0f) tt_member_input_mask(c, m, b->input_mask);
   return (tt_cpu_member){.member = m,
                          .ensemble = &c->ensemble[m->ensemble],
                          .lists = lists,
@@ -22,19 +21,6 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .w = TT_FIELD(s, weights) + i * s->params,
                          .slots = TT_FIELD(s, slots) + i * s->slots * e->own.count,
                          .threads = tt_cpu_threads_per_member(c, e->slice, e->threads)};
-}
-
-void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                          tt_slice segment, float *gradient)
-{
-  if (ctx->member->hyper.feature_fraction >= 1.0f) return;
-  const tt_layer *first = &e->cohort->model.layer[0];
-  tt_slice weights = tt_slice_intersect(segment, first->weight, first->out * first->in);
-  int64_t input = weights.first % first->in, begin = weights.first + first->weight - segment.first;
-  for (int64_t p = begin; p < begin + weights.count; p++) {
-    if (!b->input_mask[input]) gradient[p] = 0.0f;
-    input = input + 1 < first->in ? input + 1 : 0;
-  }
 }
 
 double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *gradient)
@@ -50,34 +36,15 @@ double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *grad
   return sum;
 }
 
-void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                             tt_slice segment, float *gradient, double *block)
+/* Sum of squares of the gradient of the whole batch; of a batch of several parts, as the engines
+ * add it that share them. */
+static double square_sum(const tt_engine *e, const float *gradient)
 {
-  const tt_hyper *h = &ctx->member->hyper;
-  tt_cpu_mask_gradient(e, b, ctx, segment, gradient);
-  for (int64_t p = 0; h->clip_norm > 0.0f && p < segment.count; p += TT_NORM_BLOCK)
-    block[p / TT_NORM_BLOCK] = tt_cpu_square_sum(
-        e, (tt_slice){segment.first + p, tt_min_i64(TT_NORM_BLOCK, segment.count - p)},
-        gradient + p);
-}
-
-/* Sum of squares of the gradient of the whole batch, if it is clipped; masks it. */
-static double square_sum(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                         float *gradient)
-{
-  const tt_hyper *h = &ctx->member->hyper;
   int64_t params = e->cohort->model.params;
+  int64_t each = e->cohort->parts > 1 ? TT_NORM_BLOCK : params;
   double sum = 0.0;
-  if (e->cohort->parts == 1) {
-    tt_cpu_mask_gradient(e, b, ctx, (tt_slice){0, params}, gradient);
-    return h->clip_norm > 0.0f ? tt_cpu_square_sum(e, (tt_slice){0, params}, gradient) : 0.0;
-  }
-  for (int64_t p = 0; p < params; p += TT_NORM_BLOCK) {
-    double block = 0.0;
-    tt_cpu_gradient_squares(e, b, ctx, (tt_slice){p, tt_min_i64(TT_NORM_BLOCK, params - p)},
-                            gradient + p, &block);
-    sum += block;
-  }
+  for (int64_t p = 0; p < params; p += each)
+    sum += tt_cpu_square_sum(e, (tt_slice){p, tt_min_i64(each, params - p)}, gradient + p);
   return sum;
 }
 
@@ -178,11 +145,10 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
   if (is_averaged(e, ctx)) TT_FIELD(s, averaged)[ctx->i]++;
 }
 
-int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                       tt_cpu_update *u, double loss)
+int tt_cpu_finish_step(const tt_engine *e, const tt_cpu_member *ctx, tt_cpu_update *u, double loss)
 {
   if (!isfinite(loss)) return 0;
-  tt_cpu_clip_update(u, square_sum(e, b, ctx, u->gradient));
+  if (ctx->member->hyper.clip_norm > 0.0f) tt_cpu_clip_update(u, square_sum(e, u->gradient));
   if (ctx->threads > 1)
     tt_cpu_fork(ctx->threads, tt_cpu_share_update, u);
   else
@@ -202,5 +168,5 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
   (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, ctx->threads, sum,
                         loss);
   u.gradient = sum[0];
-  return tt_cpu_finish_step(e, b, ctx, &u, loss[0]);
+  return tt_cpu_finish_step(e, ctx, &u, loss[0]);
 }

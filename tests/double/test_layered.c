@@ -41,7 +41,6 @@ static void everything(problem *p, tt_hyper *h, int64_t i)
 {
   drop(p, h, i);
   h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
-  h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
 }
 
 static void pull(problem *p, tt_hyper *h, int64_t i)

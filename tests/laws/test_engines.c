@@ -114,7 +114,6 @@ static void enrich(problem *p, int number)
     h->dropout = 0.1f * (float)(i % 3);
     h->anchor = 0.01f * (float)i;
     h->label_noise = 0.1f * (float)(i % 2);
-    h->feature_fraction = i % 2 ? 0.6f : 1.0f;
     h->average_decay = 0.9f;
     h->average_start = (int32_t)i;
   }

@@ -76,9 +76,8 @@ static void uses_every_row(int half)
                            v.dropout && network(v).layers > 1,
                            v.noise,
                            v.anchor,
-                           v.features,
                            v.rates && network(v).layers > 1};
-    for (int f = 0; f < 7; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
+    for (int f = 0; f < 6; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
     batches |= bit((int)v.batches), loss |= bit((int)v.loss);
     schedule |= bit((int)v.schedule), average |= bit((int)v.average);
@@ -89,7 +88,7 @@ static void uses_every_row(int half)
   TT_CHECK(loss, ==, bit(TT_LOSS_COUNT) - 1);
   TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
   TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);
-  TT_CHECK(flags & flagless, ==, bit(7) - 1);
+  TT_CHECK(flags & flagless, ==, bit(6) - 1);
 }
 
 TT_TEST (the_settings_use_every_row) {

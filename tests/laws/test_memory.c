@@ -187,7 +187,6 @@ static void enrich(problem *p, const int64_t *hidden)
   for (int64_t i = 0; i < p->c.members; i++) {
     tt_hyper *h = &p->c.member[i].hyper;
     h->anchor = h->dropout = 0.1f;
-    h->feature_fraction = 0.5f;
     h->clip_norm = 1.0f;
   }
 }

@@ -123,7 +123,6 @@ static problem make(int loss, int optimizer, int64_t parts)
   h->clip_norm = loss % 2 ? 0.1f : 0.0f;
   h->dropout = loss % 3 ? 0.0f : 0.2f;
   h->label_noise = loss % 4 == 1 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
-  h->feature_fraction = loss % 3 == 1 ? 0.5f : 1.0f;
   return p;
 }
 

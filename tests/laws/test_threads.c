@@ -53,7 +53,6 @@ static problem large_batches(int64_t rows, int k)
     h->average_decay = 0.7f;
     h->clip_norm = k % 3 == 1 ? 0.05f : 0.0f;
     h->dropout = k % 2 ? 0.2f : 0.0f;
-    h->feature_fraction = k % 3 == 2 ? 0.5f : 1.0f;
     h->label_noise = k % 4 == 2 ? 0.1f : 0.0f;
     h->anchor = k % 4 == 0 ? 0.01f : 0.0f;
   }

@@ -211,8 +211,7 @@ static inline tt_hyper usual_hyper(void)
                     .beta2 = 0.999f,
                     .epsilon = 1e-8f,
                     .epochs = 6,
-                    .init_scale = 1.0f,
-                    .feature_fraction = 1.0f};
+                    .init_scale = 1.0f};
 }
 
 /* A network with this output, of three levels or classes. */

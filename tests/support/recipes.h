@@ -50,8 +50,8 @@ static const recipe recipes[] = {
            .schedule_step = 1, .min_delta = 3e-3f),
     RECIPE("anchor, ema", adam, 0, 1, constant, ema, .learning_rate = 0.02f, .anchor = 0.3f,
            .clip_norm = 0.1f, .average_decay = 0.8f, .average_start = 3),
-    RECIPE("features, swa", sgd, 0, 1, constant, swa, .learning_rate = 0.1f,
-           .feature_fraction = 0.6f, .clip_norm = 0.3f, .average_start = 5),
+    RECIPE("clipped, swa", sgd, 0, 1, constant, swa, .learning_rate = 0.1f, .clip_norm = 0.3f,
+           .average_start = 5),
     RECIPE("noise on labels", adam, 0, 0, constant, none, .learning_rate = 0.01f,
            .label_noise = 0.2f),
     RECIPE("dropout", sgd, 0, 0, constant, none, .learning_rate = 0.1f, .dropout = 0.3f),
@@ -108,7 +108,6 @@ static inline tt_hyper filled(const recipe *r)
   h.epsilon = 1e-4f;
   h.epochs = EPOCHS;
   h.init_scale = 1.0f;
-  if (h.feature_fraction <= 0.0f) h.feature_fraction = 1.0f;
   return h;
 }
 #endif

@@ -293,26 +293,14 @@ static inline double ref_slope(ref_batch *b, double *place, const double *w, con
   return (above - below) / (2.0 * h);
 }
 
-static inline void ref_hide(const ref_batch *b, double *g)
-{
-  const tt_cohort *c = &b->p->c;
-  const tt_layer *first = &c->model.layer[0];
-  int8_t seen[REF_WIDEST];
-  tt_member_input_mask(c, &c->member[b->member], seen);
-  for (int64_t i = 0; i < first->in * first->out; i++)
-    if (!seen[i % first->in]) g[first->weight + i] = 0.0;
-}
-
 /* Gradient g[P] of the batch for one step of training. */
 static inline void ref_gradient(ref_batch b, double *w, double *g)
 {
-  const tt_hyper *h = &b.p->c.member[b.member].hyper;
   int64_t params = b.p->c.model.params;
   double held[REF_PARAMS];
   TT_CHECK(params, <=, (int64_t)REF_PARAMS);
   memcpy(held, w, (size_t)params * sizeof *w);
   for (int64_t i = 0; i < params; i++) g[i] = ref_slope(&b, &w[i], w, held);
-  if (h->feature_fraction < 1.0f) ref_hide(&b, g);
 }
 
 /* schedules and optimizers */
@@ -483,6 +471,6 @@ static inline int32_t *ref_in_turn(problem *p, int64_t *rows)
 
 static inline tt_hyper ref_plain(float rate)
 {
-  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .feature_fraction = 1.0f};
+  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f};
 }
 #endif

@@ -87,7 +87,7 @@ struct problem {
       h.clip_norm = i % 2 ? 0.1f : 0.0f;
       h.patience = i == 4;
       h.epochs = EPOCHS;
-      h.init_scale = h.feature_fraction = 1.0f;
+      h.init_scale = 1.0f;
     }
   }
   ~problem() { tt_dataset_destroy(&d); }

@@ -21,8 +21,6 @@ static const tt_bad bad_rules[] = {
         "8"),
     BAD(JOB IMAGE "[conv 6 3 strides 2]}\n",
         "'strides' does not belong here; write conv CHANNELS SIZE [stride N]"),
-    BAD(JOB IMAGE "[conv 6 3]}\ntrain: {feature_fraction: 0.5}\n",
-        "4:27: train.feature_fraction leaves out single inputs"),
     /* all rows, as far as the shape before them is known */
     BADS(3, JOB IMAGE "[conv 4 3, relu, conv 4 x, residual 9]}\n",
          "front[1]: 'relu': 'relu' is not a row", "activation is applied after each conv",

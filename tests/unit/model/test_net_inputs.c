@@ -1,8 +1,6 @@
-/* Laws of tt_net_inputs (core/columns/net_inputs.h), and of scalers, data sets and members that use
- * it. */
+/* Laws of tt_net_inputs (core/columns/net_inputs.h), and of scalers that use it. */
 #include "core/base/mem.h"
-#include "core/config/config.h"
-#include "core/model/cohort.h"
+#include "core/model/dataset.h"
 #include "tests/support/check.h"
 
 #include <math.h>
@@ -90,57 +88,4 @@ TT_TEST (a_scaler_writes_levels_and_indicators) {
   TT_CHECK(tt_scaler_input_slope(&s, 1, 1.0), ==, 0.0);
   tt_scaler_free(&copy);
   tt_scaler_free(&s);
-}
-
-/* data set */
-
-/* Two training rows with the inputs of example(). Every input has different values in the two. */
-static tt_dataset *samples(void)
-{
-  tt_dataset *d = NULL;
-  tt_net_inputs n = example();
-  tt_columns input, target;
-  TT_CHECK_OK(tt_columns_create(COLUMNS, &input));
-  TT_CHECK_OK(tt_columns_create(1, &target));
-  TT_CHECK_OK(tt_text_set(&target.name[0], "y"));
-  TT_CHECK_OK(tt_dataset_create(2, INPUTS, 1, 0, &d));
-  TT_CHECK_OK(tt_dataset_set_columns(d, &input, &target, &n));
-  for (int i = 0; i < INPUTS; i++) d->x[i] = 1.0f;
-  tt_columns_free(&input);
-  tt_columns_free(&target);
-  return d;
-}
-
-/* The weights of one unit say which inputs a member uses. */
-TT_TEST (a_member_uses_all_inputs_of_a_column_or_none) {
-  static const char job[] = "data: {file: a.h5}\nmodel: {hidden: [1]}\n"
-                            "ensembles: [{name: a, members: 30, train: {feature_fraction: 0.5}}]";
-  tt_dataset *d = samples();
-  tt_config *cfg = NULL;
-  tt_cohorts all = {0};
-  float *w = NULL;
-  int64_t uses[COLUMNS] = {0};
-  TT_CHECK_OK(tt_config_parse("job.yaml", job, (int64_t)sizeof job - 1, NULL, 0, &cfg));
-  TT_CHECK_OK(tt_cohorts_create(cfg, INPUTS, &d->target, d, &all));
-  const tt_cohort *c = all.at[0];
-  TT_CHECK_OK(TT_ALLOC(w, c->model.params));
-  for (int64_t m = 0; m < c->members; m++) {
-    int8_t seen[INPUTS];
-    int64_t columns = 0;
-    tt_member_input_mask(c, &c->member[m], seen);
-    tt_member_init_weights(c, &c->member[m], 0, w);
-    for (int64_t i = 0; i < INPUTS; i++) {
-      int32_t column = d->scaler.net.at[i].column;
-      int64_t first = d->scaler.net.first[column];
-      TT_CHECK(seen[i], ==, seen[first]);
-      TT_CHECK(w[c->model.layer[0].weight + i] != 0.0f, ==, seen[i]);
-      if (i == first) columns += seen[i], uses[column] += seen[i];
-    }
-    TT_CHECK(columns, ==, COLUMNS / 2);
-  }
-  for (int k = 0; k < COLUMNS; k++) TT_CHECK(uses[k], >, 0);
-  tt_free(w);
-  tt_cohorts_destroy(&all);
-  tt_config_destroy(&cfg);
-  tt_dataset_destroy(&d);
 }
