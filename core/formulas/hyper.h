@@ -16,8 +16,6 @@
   X(beta2, float, F32, "1", "decay of the second moment of adam and rmsprop")                      \
   X(epsilon, float, F32, "1", "added to the root of the second moment")                            \
   X(clip_norm, float, F32, "1", "largest gradient norm; 0 = no clipping")                          \
-  X(anchor, float, F32, "1",                                                                       \
-    "strength of the penalty that keeps weights near their initial values")                        \
   X(dropout, float, F32, "1", "probability that a step leaves out a hidden unit")                  \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalized targets")         \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \

@@ -59,7 +59,6 @@ static const char *member_needs_layered(const tt_hyper *h)
 {
   if (h->dropout > 0.0f) return "dropout needs the layered path";
   if (h->label_noise > 0.0f) return "label_noise needs the layered path";
-  if (h->anchor > 0.0f) return "anchor needs the layered path";
   return NULL;
 }
 
@@ -98,7 +97,6 @@ tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members)
   tt_used_options used = {0};
   for (int64_t i = members.first; i < members.first + members.count; i++) {
     const tt_hyper *h = &c->member[i].hyper;
-    used.anchor |= h->anchor > 0.0f;
     used.dropout |= h->dropout > 0.0f;
     used.label_noise |= h->label_noise > 0.0f;
     used.clipping |= h->clip_norm > 0.0f;

@@ -121,7 +121,7 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 
 /* Options that some of the members have; 0 or 1. An engine has arrays for them. */
 typedef struct tt_used_options {
-  int anchor, dropout, label_noise, clipping;
+  int dropout, label_noise, clipping;
 } tt_used_options;
 tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members);
 

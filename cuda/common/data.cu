@@ -18,7 +18,6 @@ tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members)
   v.view_of_member += first;
   v.epoch_rows += first;
   if (v.replay) v.replay += first * v.epochs * e->host_epoch_rows[first];
-  if (v.anchor) v.anchor += first * v.param_stride;
 #define X(name, type, length) v.name += first * (length);
   TT_STATE_FIELDS(X)
 #undef X

@@ -28,7 +28,6 @@ typedef struct tt_cuda_state {
   const int32_t *epoch_rows;     /* [M] rows of an epoch, after resampling; 0: it has no end */
   const float *x, *y, *weight;   /* [N][D], [N][T], [N] or NULL */
   const int32_t *replay;         /* [M][E][rows of an epoch] or NULL */
-  const float *anchor;           /* [M][P] initial weights of the running attempt, or NULL */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
   int32_t heads;                                      /* each with O outputs */
   int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
@@ -101,8 +100,7 @@ struct tt_engine {
   tt_dev_row_lists *lists;
   int32_t *all_list_rows; /* all lists one after the other */
   int32_t *column, *epoch_rows, *replay, *view_of_member;
-  tt_shared_data *shared; /* the values of the data set, or NULL: not on the device */
-  float *anchor;
+  tt_shared_data *shared;       /* the values of the data set, or NULL: not on the device */
   int64_t rows;                 /* N */
   const tt_dataset *data;       /* data set on the host, borrowed; NULL: it is on the device */
   tt_host_row_lists host_rows;  /* used with `data` */

@@ -109,25 +109,6 @@ static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cuda
   return tt_stream_synchronize(e->dev.stream);
 }
 
-/* Anchors of members `which`: the initial weights of their attempt, towards which their weights
- * are pulled. */
-static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *src)
-{
-  const tt_cohort *c = e->cohort;
-  int64_t stride = tt_param_stride(c->model.params);
-  float *w = NULL;
-  TT_TRY(TT_ALLOC(w, which.count * stride));
-  for (int64_t i = 0; i < which.count; i++) {
-    const tt_member *m = &c->member[which.first + i];
-    int32_t attempt = TT_FIELD(src, attempt)[which.first + i - src->first];
-    if (m->hyper.anchor > 0.0f) tt_member_init_weights(c, m, attempt, w + i * stride);
-  }
-  tt_err err = tt_dev_upload_sync(e->anchor + (which.first - e->slice.first) * stride, w,
-                                  which.count * stride, e->dev.stream);
-  tt_free(w);
-  return err;
-}
-
 static tt_err save(tt_engine *e, tt_slice which, tt_state *dst)
 {
   TT_TRY(tt_dev_use(&e->dev));
@@ -142,7 +123,7 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
   for (int64_t i = 0; i < which.count; i++)
     e->status[which.first - e->slice.first + i] =
         TT_FIELD(src, status)[which.first - src->first + i];
-  return e->anchor ? upload_anchors(e, which, src) : TT_OK;
+  return TT_OK;
 }
 
 /* create and destroy */
@@ -235,7 +216,6 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   TT_TRY(tt_dev_upload_sync(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
   e->view.model = e->model;
   e->view.member = e->member;
-  e->view.anchor = e->anchor;
   return TT_OK;
 }
 

@@ -336,7 +336,6 @@ static tt_step_kernel_args make_segment_args(tt_engine *e, tt_slice segment)
   a.v.params = (int32_t)segment.count;
   a.v.weights += segment.first;
   a.v.slots += segment.first;
-  if (a.v.anchor) a.v.anchor += segment.first;
   if (a.rate) a.rate += segment.first;
   a.gradient += segment.first;
   a.v.average_kind = TT_AVERAGE_none; /* when all segments have been advanced */

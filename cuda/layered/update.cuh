@@ -46,12 +46,11 @@ __device__ __forceinline__ void tt_update_parameters(const tt_step_kernel_args &
   enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
   const tt_cuda_state &v = a.v;
   int64_t offset = i * v.param_stride + p;
-  float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
-  tt_floats<V> w = tt_load_floats<V>(v.weights + offset), pull = {}, rate = {}, slot[SLOTS];
+  float *slots = v.slots + i * SLOTS * v.param_stride + p;
+  tt_floats<V> w = tt_load_floats<V>(v.weights + offset), rate = {}, slot[SLOTS];
   const tt_optimizer_args whole = args;
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<V>(slots + (int64_t)k * v.param_stride);
-  if (anchor > 0.0f) pull = tt_load_floats<V>(v.anchor + offset);
   if (RATES) rate = tt_load_floats<V>(a.rate + p);
 #pragma unroll
   for (int q = 0; q < V; q++) {
@@ -59,9 +58,7 @@ __device__ __forceinline__ void tt_update_parameters(const tt_step_kernel_args &
     if (RATES && rate.v[q] < 0.0f) w.v[q] += g.v[q];
     if (RATES && !(rate.v[q] > 0.0f)) continue;
     if (RATES) args = tt_layer_optimizer_args(whole, rate.v[q]);
-    float gradient = g.v[q] * scale;
-    if (anchor > 0.0f) gradient = tt_fma(anchor, w.v[q] - pull.v[q], gradient);
-    tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], gradient, &slot[0].v[q], &slot[SECOND].v[q],
+    tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], g.v[q] * scale, &slot[0].v[q], &slot[SECOND].v[q],
                       &slot[THIRD].v[q], args);
   }
   tt_store_floats(v.weights + offset, w);

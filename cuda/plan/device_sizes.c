@@ -7,11 +7,8 @@
 tt_device_sizes tt_device_sizes_of(const tt_cohort *c, tt_slice slice)
 {
   return (tt_device_sizes){.members = slice.count,
-                           .inputs = c->model.inputs,
-                           .stride = tt_param_stride(c->model.params),
                            .row_sets = tt_cohort_row_sets(c),
-                           .columns = c->ensembles * c->model.targets,
-                           .used = tt_cohort_used_options(c, slice)};
+                           .columns = c->ensembles * c->model.targets};
 }
 
 tt_state tt_device_state(const tt_cohort *c)

@@ -16,9 +16,7 @@ typedef struct tt_dev_row_lists {
 
 /* Members of a slice. */
 typedef struct tt_device_sizes {
-  int64_t members, inputs, stride; /* stride: tt_param_stride */
-  int64_t row_sets, columns;       /* columns: target columns of all ensembles */
-  tt_used_options used;
+  int64_t members, row_sets, columns; /* columns: target columns of all ensembles */
 } tt_device_sizes;
 tt_device_sizes tt_device_sizes_of(const tt_cohort *c, tt_slice slice);
 
@@ -32,8 +30,7 @@ tt_device_sizes tt_device_sizes_of(const tt_cohort *c, tt_slice slice);
   X(view_of_member, int32_t, s->members, "row sets of the members")                                \
   X(epoch_rows, int32_t, s->members, "rows of an epoch")                                           \
   X(lists, tt_dev_row_lists, s->row_sets, "row lists")                                             \
-  X(column, int32_t, s->columns, "target columns")                                                 \
-  X(anchor, float, s->used.anchor ? s->members * s->stride : 0, "initial weights")
+  X(column, int32_t, s->columns, "target columns")
 
 /* The same in tt_fused_data, the arrays of the other paths than layered; `floats` of scratch. */
 #define TT_FUSED_ARRAYS(X)                                                                         \

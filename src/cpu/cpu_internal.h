@@ -36,7 +36,6 @@ struct tt_engine {
   int is_shared;              /* other engines have the other segments (tt_resources.own) */
   int64_t row_sets;
   tt_cpu_row_lists *lists; /* [row_sets] */
-  float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
   tt_state *state;
   double *term;                 /* terms of a validation loss, if members have parts; else NULL */
   tt_member_progress *progress; /* [M] of a call of train */

@@ -23,7 +23,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->term, &e->progress, &e->team, &e->taken, &e->pair_scratch);
+  tt_free_all(&e->lists, &e->term, &e->progress, &e->team, &e->taken, &e->pair_scratch);
   tt_cpu_stage_destroy(e);
   tt_cpu_given_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
@@ -57,8 +57,6 @@ static tt_err allocate_teams(tt_engine *e)
 static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  if (tt_cohort_used_options(c, e->slice).anchor)
-    TT_TRY(TT_ALLOC_VALUES(e->anchor, e->slice.count * c->model.params));
   TT_TRY(TT_ALLOC_VALUES(e->progress, e->slice.count));
   TT_TRY(TT_ALLOC(e->lists, e->row_sets));
   TT_TRY(TT_ALLOC(e->buffers, e->threads));
@@ -135,24 +133,10 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   return reserve_terms(e, data->rows);
 }
 
-/* Set the anchors of members `which`: the initial weights of their current attempt. */
-static void set_anchors(tt_engine *e, tt_slice which)
-{
-  const tt_cohort *c = e->cohort;
-  for (int64_t m = which.first; e->anchor && m < which.first + which.count; m++) {
-    int64_t i = m - e->slice.first;
-    tt_member_init_weights(c, &c->member[m], TT_FIELD(e->state, attempt)[i],
-                           e->anchor + i * c->model.params);
-  }
-}
-
 static tt_err init(tt_engine *e)
 {
-  const tt_cohort *c = e->cohort;
   tt_state_reset(e->state);
-  TT_TRY(tt_members_init_weights(c, e->slice, e->stop, TT_FIELD(e->state, weights)));
-  set_anchors(e, e->slice);
-  return TT_OK;
+  return tt_members_init_weights(e->cohort, e->slice, e->stop, TT_FIELD(e->state, weights));
 }
 
 static void get_standing(const tt_state *s, int64_t i, tt_member_progress *out)
@@ -241,9 +225,7 @@ static tt_err save(tt_engine *e, tt_slice which, tt_state *dst)
 
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
 {
-  TT_TRY(copy_members(which, src, e->state));
-  set_anchors(e, which);
-  return TT_OK;
+  return copy_members(which, src, e->state);
 }
 
 /* As set_data, for a data set that is not there: each list may have all rows, with `by` all rows of

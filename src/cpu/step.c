@@ -48,16 +48,6 @@ static double square_sum(const tt_engine *e, const float *gradient)
   return sum;
 }
 
-/* Penalty on the distance from the initial weights: Pearce, Leibfried & Brintrup 2020. */
-static void add_anchor_gradient(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment,
-                                float *gradient)
-{
-  const float *start = e->anchor + ctx->i * e->cohort->model.params + segment.first;
-  const float *w = ctx->w + segment.first;
-  for (int64_t p = 0; p < segment.count; p++)
-    gradient[p] = tt_fma(ctx->member->hyper.anchor, w[p] - start[p], gradient[p]);
-}
-
 /* 1 if the average of the weights takes them after this step (ema). */
 static int is_averaged(const tt_engine *e, const tt_cpu_member *ctx)
 {
@@ -104,7 +94,6 @@ static void update_weights(const tt_cpu_update *u, tt_slice segment, float rate,
   const tt_engine *e = u->e;
   const tt_cpu_member *ctx = u->ctx;
   for (int64_t p = 0; u->scale < 1.0f && p < segment.count; p++) gradient[p] *= u->scale;
-  if (ctx->member->hyper.anchor > 0.0f) add_anchor_gradient(e, ctx, segment, gradient);
   e->kernels->step(e->cohort->optimizer, segment.count, ctx->w + segment.first, gradient,
                    ctx->slots + (segment.first - e->own.first), e->own.count,
                    tt_layer_optimizer_args(u->args, rate));

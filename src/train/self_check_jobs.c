@@ -119,7 +119,6 @@ static void set_numbers(const trial *t, tt_cohort *c)
     if (!is_rich(t)) continue;
     h->dropout = i % 3 ? 0.2f : 0.0f;
     h->label_noise = i % 2 && t->number % 3 == 0 ? 0.1f : 0.0f;
-    h->anchor = i % 2 ? 0.0f : 0.01f;
   }
 }
 

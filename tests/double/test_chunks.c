@@ -107,7 +107,6 @@ static problem make_wide(tt_optimizer optimizer, float clip_norm)
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->epochs = 2;
-    h->anchor = i == 1 ? 0.2f : 0.0f;
     h->weight_decay = i == 2 ? 0.01f : 0.0f;
     h->average_start = (int32_t)(i % 2);
     h->average_decay = 0.9f;

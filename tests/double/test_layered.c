@@ -46,7 +46,6 @@ static void everything(problem *p, tt_hyper *h, int64_t i)
 static void pull(problem *p, tt_hyper *h, int64_t i)
 {
   p->c.average = TT_AVERAGE_ema;
-  h->anchor = i % 2 ? 0.2f : 0.0f;
   h->average_start = (int32_t)(i % 2);
   h->average_decay = 0.9f;
   h->warmup = i % 3 ? 1.5f : 0.0f;

@@ -27,7 +27,7 @@ static const tt_engine_ops *const engine_ops = &tt_engine_cpu;
 
 static const char job[] = "model: {hidden: [9, 5], activation: silu, layer_norm: true}\n"
                           "train: {epochs: 4, batch_size: 7, loss: gaussian_nll, dropout: 0.1,\n"
-                          "        schedule: cosine, warmup: 1, average: ema, anchor: 0.01,\n"
+                          "        schedule: cosine, warmup: 1, average: ema,\n"
                           "        clip_norm: 1, label_noise: 0.1}\n"
                           "ensembles: [{name: e, members: 3}]\n"
                           "run: {seed: 5, device: " DEVICE "}\n";

@@ -112,7 +112,6 @@ static void enrich(problem *p, int number)
     h->schedule_gamma = 0.9f;
     h->schedule_step = 3;
     h->dropout = 0.1f * (float)(i % 3);
-    h->anchor = 0.01f * (float)i;
     h->label_noise = 0.1f * (float)(i % 2);
     h->average_decay = 0.9f;
     h->average_start = (int32_t)i;

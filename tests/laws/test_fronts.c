@@ -299,7 +299,6 @@ static problem busy_problem(int number)
     h->epochs = 3 - DOUBLE - (int32_t)(i % 2);
     h->dropout = i % 2 ? 0.25f : 0.0f;
     h->clip_norm = i == 1 ? 0.5f : 0.0f;
-    h->anchor = i == 2 ? 0.02f : 0.0f;
     h->init_scale = i == 3 ? 0.5f : 1.0f;
   }
   return p;

@@ -71,13 +71,10 @@ static void uses_every_row(int half)
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
     if (!is_dealt(v, half)) continue;
-    const int enabled[] = {v.layer_norm,
-                           v.residual && network(v).layer[1].residual,
-                           v.dropout && network(v).layers > 1,
-                           v.noise,
-                           v.anchor,
+    const int enabled[] = {v.layer_norm, v.residual && network(v).layer[1].residual,
+                           v.dropout && network(v).layers > 1, v.noise,
                            v.rates && network(v).layers > 1};
-    for (int f = 0; f < 6; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
+    for (int f = 0; f < 5; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
     batches |= bit((int)v.batches), loss |= bit((int)v.loss);
     schedule |= bit((int)v.schedule), average |= bit((int)v.average);
@@ -88,7 +85,7 @@ static void uses_every_row(int half)
   TT_CHECK(loss, ==, bit(TT_LOSS_COUNT) - 1);
   TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
   TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);
-  TT_CHECK(flags & flagless, ==, bit(6) - 1);
+  TT_CHECK(flags & flagless, ==, bit(5) - 1);
 }
 
 TT_TEST (the_settings_use_every_row) {
@@ -284,8 +281,7 @@ TT_TEST (equal_arithmetic_means_equal_bits) {
 /* After a retry a member draws orders, dropout and initial weights as with another seed. */
 static void retried(way variant, int rich)
 {
-  setting v = {
-      .number = 1, .resample = TT_RESAMPLE_bootstrap, .parts = 1, .dropout = rich, .anchor = rich};
+  setting v = {.number = 1, .resample = TT_RESAMPLE_bootstrap, .parts = 1, .dropout = rich};
   problem p = usual(v), other = usual(v);
   if (can(variant, &p.c)) {
     other.c.seed = tt_attempt_seed(p.c.seed, 1, 2);

@@ -186,7 +186,7 @@ static void enrich(problem *p, const int64_t *hidden)
   }
   for (int64_t i = 0; i < p->c.members; i++) {
     tt_hyper *h = &p->c.member[i].hyper;
-    h->anchor = h->dropout = 0.1f;
+    h->dropout = 0.1f;
     h->clip_norm = 1.0f;
   }
 }

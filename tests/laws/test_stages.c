@@ -37,7 +37,6 @@ static problem make_network(int i, int convolutions)
   h->epochs = EPOCHS;
   h->clip_norm = i % 2 ? 0.05f : 0.0f;
   h->dropout = i % 3 ? 0.2f : 0.0f;
-  h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
   h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
   h->average_decay = 0.7f;
   return p;

@@ -1,5 +1,5 @@
 /* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and every feature
- * that changes a step (clipping, anchors, input masks, noise, dropout, averages), over many steps
+ * that changes a step (clipping, noise, dropout, averages), over many steps
  * against the formulas of reference.h in double, on every engine. */
 #include "tests/support/recipes.h"
 
@@ -21,7 +21,7 @@ static problem one_member(const recipe *r)
 
 /* The training of a member by the textbook formulas. */
 typedef struct walk {
-  double w[REF_PARAMS], start[REF_PARAMS], slots[3 * REF_PARAMS], average[REF_PARAMS];
+  double w[REF_PARAMS], slots[3 * REF_PARAMS], average[REF_PARAMS];
   int64_t averaged;
   double rate, best; /* reduce_on_plateau */
   int wait;
@@ -41,7 +41,7 @@ static void book_step(const problem *p, walk *k, int64_t t, const int32_t *order
   int64_t batches = (rows + BATCH - 1) / BATCH, first = t % batches * BATCH, left = rows - first;
   double rate = (double)h->learning_rate * k->rate * ref_schedule(&p->c, h, t, batches);
   ref_gradient((ref_batch){p, 0, order + first, left < BATCH ? left : BATCH, t}, k->w, g);
-  ref_step(&p->c, h, rate, t + 1, k->start, k->w, g, k->slots);
+  ref_step(&p->c, h, rate, t + 1, k->w, g, k->slots);
   if (p->c.average == TT_AVERAGE_ema && t / batches >= h->average_start)
     book_average(k, p->c.model.params, (double)h->average_decay);
 }
@@ -79,7 +79,7 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   int64_t checks, params = p->c.model.params, batches = (rows + BATCH - 1) / BATCH;
   TT_CHECK_OK(tt_dataset_rows(p->d, TT_VALIDATION, (tt_slice){0, 0}, p->c.ensemble[0].column,
                               REF_COLUMNS, &check, &checks));
-  for (int64_t i = 0; i < params; i++) k.w[i] = k.start[i] = (double)TT_FIELD(start, weights)[i];
+  for (int64_t i = 0; i < params; i++) k.w[i] = (double)TT_FIELD(start, weights)[i];
   for (int64_t t = 0; t < STEPS; t++) {
     book_step(p, &k, t, order, rows);
     if ((t + 1) % batches == 0) book_epoch(p, &k, t / batches, check, checks);

@@ -54,7 +54,6 @@ static problem large_batches(int64_t rows, int k)
     h->clip_norm = k % 3 == 1 ? 0.05f : 0.0f;
     h->dropout = k % 2 ? 0.2f : 0.0f;
     h->label_noise = k % 4 == 2 ? 0.1f : 0.0f;
-    h->anchor = k % 4 == 0 ? 0.01f : 0.0f;
   }
   return p;
 }

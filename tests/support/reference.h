@@ -401,10 +401,9 @@ static inline double ref_rate(const tt_model *m, int64_t p)
   return rate;
 }
 
-/* One step t (from 1) of one member at step size lr; start[P] are its initial weights, s[P][3] its
- * slots. */
-static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t,
-                            const double *start, double *w, const double *g, double *s)
+/* One step t (from 1) of one member at step size lr; s[P][3] are its slots. */
+static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t, double *w,
+                            const double *g, double *s)
 {
   int64_t n = c->model.params;
   double norm = 0.0, clip = (double)h->clip_norm;
@@ -413,7 +412,7 @@ static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, in
   double scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
   for (int64_t i = 0; i < n; i++) {
     double rate = ref_rate(&c->model, i);
-    double gi = g[i] * scale + (double)h->l2 * w[i] + (double)h->anchor * (w[i] - start[i]);
+    double gi = g[i] * scale + (double)h->l2 * w[i];
     if (rate > 0.0) w[i] = ref_follow(c, h, lr * rate, t, w[i], gi, &s[3 * i]);
   }
 }

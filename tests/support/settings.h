@@ -17,8 +17,8 @@ typedef struct setting {
   tt_schedule schedule;
   tt_weight_average average;
   int layer_norm, residual, rates;
-  int parts;                  /* of a batch */
-  int dropout, noise, anchor; /* 0 or 1 */
+  int parts;          /* of a batch */
+  int dropout, noise; /* 0 or 1 */
 } setting;
 
 /* Settings below PLAIN are supported by every path of every engine: optimizers of at most two
@@ -49,7 +49,6 @@ static inline setting setting_of(int number)
   v.rates = k % 4 == 1;
   v.dropout = k % 4 < 2;
   v.noise = k % 5 == 1 && v.loss != TT_LOSS_cross_entropy;
-  v.anchor = k % 3 == 0;
   return v;
 }
 
@@ -74,7 +73,6 @@ static inline tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
   h.average_start = (int32_t)(index % 2);
   h.dropout = v.dropout ? 0.05f + 0.07f * k : 0.0f;
   h.label_noise = v.noise ? 0.1f * k : 0.0f;
-  h.anchor = v.anchor ? 0.02f * k : 0.0f;
   return h;
 }
 

@@ -59,7 +59,6 @@ static inline problem make_network(int i, int convolutions)
     h->epochs = EPOCHS - (int32_t)m;
     h->clip_norm = i % 2 ? 0.0f : 0.05f;
     h->dropout = i % 4 == 1 ? 0.2f : 0.0f;
-    h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
     h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
     h->average_decay = 0.7f;
   }

@@ -32,8 +32,8 @@ static const char *const jobs[] = {
     "model: {hidden: [" WIDTH ", " WIDTH "]}\n" /* states */
     "train: {epochs: 1, batch_size: 120}\n"
     "ensembles: [{name: a, members: 8}]\n",
-    "model: {hidden: [" WIDTH "]}\n" /* two cohorts, averages, anchors, losses */
-    "train: {epochs: 2, batch_size: 120, average: ema, anchor: 0.1}\n"
+    "model: {hidden: [" WIDTH "]}\n" /* two cohorts, averages, losses */
+    "train: {epochs: 2, batch_size: 120, average: ema}\n"
     "ensembles: [{name: a, members: 5}, {name: b, members: 7, model: {hidden: [50]}}]\n",
     "model: {hidden: [" WIDTH "]}\n" /* members of several ranks */
     "train: {epochs: 1, batch_size: 120, parts: 4}\n"
