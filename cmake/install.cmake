@@ -19,20 +19,18 @@ install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h ${CMAKE_SOURCE_DIR}/src/api/tu
 install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.f90 ${CMAKE_SOURCE_DIR}/src/api/tutti_training.f90
         DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 
-# Manual pages and completions, which the program writes from its tables.
-set(pages ${CMAKE_BINARY_DIR}/pages)
-if(NOT TUTTI_SANITIZE AND NOT TUTTI_FUZZ AND NOT CMAKE_CROSSCOMPILING)
-  add_custom_command(OUTPUT ${pages}/tutti.bash ${pages}/_tutti
-                     COMMAND tutti man ${pages}/man1
-                     COMMAND tutti completion bash > ${pages}/tutti.bash
-                     COMMAND tutti completion zsh > ${pages}/_tutti
-                     DEPENDS tutti VERBATIM)
-  add_custom_target(tutti_pages ALL DEPENDS ${pages}/tutti.bash ${pages}/_tutti)
-endif()
-install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-install(FILES ${pages}/tutti.bash RENAME tutti OPTIONAL
+install(FILES packaging/tutti.bash RENAME tutti
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${pages}/_tutti OPTIONAL DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+# A manual page from `tutti --help`, where help2man is installed.
+find_program(TUTTI_HELP2MAN help2man)
+if(TUTTI_HELP2MAN AND NOT TUTTI_SANITIZE AND NOT TUTTI_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+  add_custom_command(OUTPUT tutti.1
+                     COMMAND ${TUTTI_HELP2MAN} --no-info -n "${PROJECT_DESCRIPTION}" -o tutti.1
+                             $<TARGET_FILE:tutti>
+                     DEPENDS tutti VERBATIM)
+  add_custom_target(tutti_page ALL DEPENDS tutti.1)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti
         PATTERN "*.[ch]" EXCLUDE)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti

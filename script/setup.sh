@@ -28,8 +28,6 @@ test   valgrind              command -v valgrind
 test   clang-format          command -v clang-format
 test   libhdf5-dev           pkg-config --exists hdf5-serial
 test   hdf5-tools            command -v h5dump
-test   mandoc                command -v mandoc
-test   zsh                   command -v zsh
 test   python3-numpy         python3 -c "import numpy"
 test   python3-h5py          python3 -c "import h5py"
 test   python3-h5netcdf      python3 -c "import h5netcdf"

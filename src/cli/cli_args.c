@@ -43,12 +43,6 @@ static const cli_option table[TT_CLI_OPTION_COUNT] = {
 #undef X
 };
 
-tt_cli_option_text tt_cli_describe_option(int id)
-{
-  const cli_option *o = &table[id];
-  return (tt_cli_option_text){o->name, o->argument, o->help, (char)(o->key < 256 ? o->key : 0)};
-}
-
 static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
 {
   if (a->overrides == TT_CLI_MAX_OVERRIDES)
@@ -127,15 +121,6 @@ static struct argp make_argp(const tt_verb *verb, struct argp_option *options)
   }
   options[n] = (struct argp_option){.key = 'h', .flags = OPTION_HIDDEN};
   return (struct argp){options, parse, verb->files, verb->help, NULL, NULL, NULL};
-}
-
-void tt_cli_print_help(FILE *file, const char *name, const tt_verb *verb)
-{
-  struct argp_option options[ARGP_OPTIONS] = {0};
-  const struct argp argp = make_argp(verb, options);
-  char copy[128];
-  snprintf(copy, sizeof copy, "%s", name);
-  argp_help(&argp, file, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, copy);
 }
 
 void tt_cli_print_verbs(FILE *file, const char *family, const tt_verb *verbs)

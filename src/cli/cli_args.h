@@ -15,8 +15,8 @@ enum {
 
 /* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
-  const tt_verb *verb, *verbs; /* the one that runs; all verbs, the last one has name NULL */
-  const char *name;            /* of the verb, "tutti campaign run" */
+  const tt_verb *verb; /* the one that runs */
+  const char *name;    /* of the verb, "tutti campaign run" */
   int words;
   char *const *word; /* [words] as they were given */
   int files;
@@ -157,16 +157,7 @@ enum {
       TT_CLI_OPTION_COUNT
 };
 
-/* An option as people write it, for texts about the command line. */
-typedef struct tt_cli_option_text {
-  const char *name, *argument, *help; /* argument NULL: it has none */
-  char letter;                        /* 0: it has none */
-} tt_cli_option_text;
-tt_cli_option_text tt_cli_describe_option(int id);
-
-/* What --help prints: of a verb, "tutti train", and of all verbs of a family, "tutti campaign".
- *   verbs  the last one has name NULL */
-void tt_cli_print_help(FILE *file, const char *name, const tt_verb *verb);
+/* What --help prints of a family of verbs, "tutti campaign"; the last one has name NULL. */
 void tt_cli_print_verbs(FILE *file, const char *family, const tt_verb *verbs);
 
 /* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.

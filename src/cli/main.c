@@ -83,7 +83,6 @@ static _Noreturn void leave_without_cleanup(tt_err e)
 static int run(const tt_verb *verb, int argc, char **argv)
 {
   static tt_cli_args args;
-  args.verbs = top_verbs;
   tt_cli_parse(verb, argc, argv, &args);
   tt_err e = verb->run(&args);
   fflush(stdout); /* before the error message */

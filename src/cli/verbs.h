@@ -170,15 +170,7 @@ extern tt_comm *tt_world;
   X("options", "[NAME]", 0, 1, options, "explain the options of a job file",                       \
     "Explain every option of a job file, or those of a name: an option (train.loss, or loss) or "  \
     "a section (data.split).",                                                                     \
-    TT_CLI_MARKDOWN, TT_CLI_JSON)                                                                  \
-  X("man", "DIRECTORY", 1, 1, man, "write the manual pages",                                       \
-    "Write the manual pages tutti.1, tutti-train.1, ... into a directory, from the tables of "     \
-    "verbs and options. The date is that of SOURCE_DATE_EPOCH, or today.",                         \
-    TT_CLI_END)                                                                                    \
-  X("completion", "SHELL", 1, 1, completion, "print completions for bash or zsh",                  \
-    "Print a script with which bash or zsh complete verbs, options and the names of the options "  \
-    "of a job file after --set. Example: source <(tutti completion bash)",                         \
-    TT_CLI_END)
+    TT_CLI_MARKDOWN, TT_CLI_JSON)
 
 #define X(name, files, min_files, max_files, function, ...)                                        \
   tt_err tt_verb_##function(const tt_cli_args *args);

@@ -17,8 +17,8 @@ case $1 in
 esac
 ln -s .local prefix
 export HOME=$work PATH=$work/.local/bin:$PATH # the pages install in ~/.local
-for file in bin/tutti include/tutti.h include/tutti.hpp share/man/man1/tutti-train.1 \
-  share/bash-completion/completions/tutti share/zsh/site-functions/_tutti \
+for file in bin/tutti include/tutti.h include/tutti.hpp \
+  share/bash-completion/completions/tutti \
   share/doc/tutti/docs/embedding.md share/doc/tutti/examples/embed/time_loop.f90; do
   test -f "prefix/$file"
 done
