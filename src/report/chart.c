@@ -142,12 +142,6 @@ static int put_legend(const tt_panel *p)
   return lines;
 }
 
-/* The range of an axis as a script reads it: pixels of both ends, values there, 1 = logarithmic. */
-static void put_range(FILE *f, const char *name, double low, double high, const tt_axis *a)
-{
-  fprintf(f, " data-%s=\"%.1f %.1f %.9g %.9g %d\"", name, low, high, a->low, a->high, a->is_log);
-}
-
 void tt_chart_put_inline(FILE *f, const tt_chart *c)
 {
   tt_panel own = {.c = c};
@@ -160,10 +154,7 @@ void tt_chart_put_inline(FILE *f, const tt_chart *c)
   fprintf(f, "<svg class=\"chart\" viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"",
           TT_CHART_WIDTH, own.base + BELOW);
   tt_chart_put_text(f, c->title, TT_CHART_MAX_CHARACTERS);
-  fputc('"', f);
-  put_range(f, "x", TT_CHART_LEFT, TT_CHART_RIGHT, &own.x);
-  put_range(f, "y", own.bottom, own.top, &own.y);
-  fputs(">\n", f);
+  fputs("\">\n", f);
   own.f = f;
   put_legend(&own);
   put_axes(&own);

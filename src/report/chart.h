@@ -20,9 +20,6 @@ typedef enum tt_chart_mark {
 /* Style of a reference line: thin, gray, without marks. */
 enum { TT_CHART_REFERENCE = 5 };
 
-/* Write what a page shows for point i of a series as plain text. */
-typedef void tt_chart_hover(const void *data, int64_t i, char *text, size_t size);
-
 typedef struct tt_chart_series {
   const char *name;    /* in the legend, NULL = no entry; any bytes; cut after 80 characters */
   int64_t points;      /* lines and bands: sorted by x */
@@ -30,10 +27,6 @@ typedef struct tt_chart_series {
   const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
   int style; /* color and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
-  /* A trace needs hover and one member; {x} and {y} in its text are the place. */
-  tt_chart_hover *hover; /* NULL = nothing */
-  const void *of;        /* its first argument */
-  const int64_t *member; /* [points] member that a click on a point selects, or NULL */
 } tt_chart_series;
 
 /* A series of points (x, y); the same with a range at each point, of a band with y NULL. */

@@ -11,15 +11,14 @@ enum {
   MAX_MARKED_POINTS = 80, /* a line with more points has no marks */
   MOST_POINTS = 240,      /* of a line or an area: more are thinned evenly */
   CELLS = 52,             /* cells of a density along each axis */
-  SHADES = 8,             /* of cells */
-  HOVER = 200             /* bytes of the text of a point */
+  SHADES = 8              /* of cells */
 };
 
 tt_chart_series tt_chart_ranges(tt_chart_mark mark, int style, const char *name, int64_t points,
                                 const double *x, const double *y, const double *low,
                                 const double *high)
 {
-  return (tt_chart_series){name, points, x, y, low, high, mark, style, NULL, NULL, NULL};
+  return (tt_chart_series){name, points, x, y, low, high, mark, style};
 }
 
 tt_chart_series tt_chart_points(tt_chart_mark mark, int style, const char *name, int64_t points,
@@ -84,27 +83,6 @@ static int64_t back_within(const tt_chart_series *s, int64_t i, int64_t begin)
 
 static int64_t next(const tt_chart_series *s, int64_t i) { return next_within(s, i, s->points); }
 
-/* What a script of the page shows for each point, and the member that a click on it selects. */
-static void put_hover(const tt_panel *p, const tt_chart_series *s)
-{
-  char text[HOVER];
-  int64_t n = 0;
-  if (!s->hover) return;
-  for (int64_t i = 0; i < s->points; i = next(s, i)) {
-    if (!tt_chart_is_drawn(s, i)) continue;
-    s->hover(s->of, i, text, sizeof text);
-    for (char *bar = text; (bar = strchr(bar, '|'));) *bar = '/';
-    fputs(n++ ? "|" : " data-h=\"", p->f);
-    tt_chart_put_text(p->f, text, HOVER);
-  }
-  if (n) fputc('"', p->f);
-  n = 0;
-  for (int64_t i = 0; s->member && i < s->points; i = next(s, i))
-    if (tt_chart_is_drawn(s, i))
-      fprintf(p->f, "%s%" PRId64, n++ ? "," : " data-m=\"", s->member[i]);
-  if (n) fputc('"', p->f);
-}
-
 /* A round dot is a line of length 0: one path for all points. */
 static void put_dots(const tt_panel *p, const tt_chart_series *s)
 {
@@ -112,9 +90,7 @@ static void put_dots(const tt_panel *p, const tt_chart_series *s)
   for (int64_t i = 0; i < s->points; i = next(s, i))
     if (tt_chart_is_drawn(s, i))
       fprintf(p->f, "M%.1f %.1fh0", tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
-  fputc('"', p->f);
-  put_hover(p, s);
-  fputs("/>\n", p->f);
+  fputs("\"/>\n", p->f);
 }
 
 /* A trace may leave the plot. */
@@ -133,7 +109,7 @@ static void put_path(const tt_panel *p, const tt_chart_series *s)
       fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
     pen = drawn;
   }
-  fputc('"', p->f);
+  fputs("\"/>\n", p->f);
 }
 
 static void put_line(const tt_panel *p, const tt_chart_series *s)
@@ -142,22 +118,13 @@ static void put_line(const tt_panel *p, const tt_chart_series *s)
   put_line_style(p->f, s->style);
   fputs(" d=\"M0 0", p->f); /* an empty path is not valid */
   put_path(p, s);
-  put_hover(p, s);
-  fputs("/>\n", p->f);
   if (s->points <= MAX_MARKED_POINTS && s->style != TT_CHART_REFERENCE) put_dots(p, s);
 }
 
-/* A script may select the member; without one, the browser shows the title. */
 static void put_trace(const tt_panel *p, const tt_chart_series *s)
 {
-  char text[HOVER] = "";
-  fprintf(p->f, "<path class=\"trace s%d\" data-m=\"%" PRId64 "\" data-t=\"",
-          s->style % TT_CHART_STYLES, *s->member);
-  s->hover(s->of, 0, text, sizeof text);
-  tt_chart_put_text(p->f, text, HOVER);
-  fputs("\" d=\"M0 0", p->f);
+  fprintf(p->f, "<path class=\"trace s%d\" d=\"M0 0", s->style % TT_CHART_STYLES);
   put_path(p, s);
-  fputs("/>\n", p->f);
 }
 
 /* Fill the area between two lines over points [from, to). */

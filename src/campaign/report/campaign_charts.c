@@ -12,45 +12,27 @@ enum { MAX_CURVES = 5, MAX_COLUMNS = 6, MAX_PAIRS = 6, MAX_QUERIES = 2000, TEXT 
 
 /* Learning curves */
 
-/* The curve of a campaign, for the texts of its points. */
-typedef struct campaign_curve {
-  const char *name;
-  double *labels, *value; /* [rounds] */
-} campaign_curve;
-
-static void say_curve(const void *data, int64_t i, char *text, size_t size)
-{
-  const campaign_curve *c = data;
-  snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", c->name, i + 1, c->value[i],
-           c->labels[i]);
-}
-
 static tt_err put_curve(FILE *f, const tt_campaign_record *s, int campaigns, tt_curve_kind kind,
                         int64_t column, const char *title, const char *label)
 {
   tt_chart_series series[MAX_CURVES];
-  campaign_curve curve[MAX_CURVES] = {0};
+  double *x[MAX_CURVES] = {0}; /* labels, then values, of each campaign */
   int n = campaigns < MAX_CURVES ? campaigns : MAX_CURVES;
   int64_t known = 0;
   tt_err e = TT_OK;
   for (int k = 0; !e && k < n; k++) {
     int64_t rounds = s[k].h->rounds;
-    curve[k].name = s[k].name;
-    e = TT_ALLOC(curve[k].labels, 2 * rounds);
-    curve[k].value = curve[k].labels + rounds;
+    e = TT_ALLOC(x[k], 2 * rounds);
     for (int64_t i = 0; !e && i < rounds; i++) {
-      curve[k].labels[i] = (double)s[k].h->round[i].labels;
-      curve[k].value[i] = tt_curve_value(&s[k], s, kind, column, i);
-      known += isfinite(curve[k].value[i]) != 0;
+      x[k][i] = (double)s[k].h->round[i].labels;
+      x[k][rounds + i] = tt_curve_value(&s[k], s, kind, column, i);
+      known += isfinite(x[k][rounds + i]) != 0;
     }
-    series[k] =
-        tt_chart_points(TT_CHART_LINE, k, curve[k].name, rounds, curve[k].labels, curve[k].value);
-    series[k].hover = say_curve;
-    series[k].of = &curve[k];
+    series[k] = tt_chart_points(TT_CHART_LINE, k, s[k].name, rounds, x[k], x[k] + rounds);
   }
   if (!e && known)
     tt_page_chart(f, &(tt_chart){title, NULL, "labeled rows", label, n, series, .least_x_step = 1});
-  for (int k = 0; k < n; k++) tt_free(curve[k].labels);
+  for (int k = 0; k < n; k++) tt_free(x[k]);
   return e;
 }
 
@@ -84,22 +66,13 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n)
 
 /* By round */
 
-static void say_value(const void *data, int64_t i, char *text, size_t size)
-{
-  const tt_chart_series *s = data;
-  snprintf(text, size, "round %.0f: %s %.4g", s->x[i], s->name, s->y[i]);
-}
-
 /* Chart of some lines over the rounds; y [lines][rounds]. */
 static void put_lines(FILE *f, const char *title, const char *label, int lines,
                       const char *const *name, int64_t rounds, const double *x, const double *y)
 {
   tt_chart_series line[TT_STAGE_COUNT];
-  for (int k = 0; k < lines; k++) {
+  for (int k = 0; k < lines; k++)
     line[k] = tt_chart_points(TT_CHART_LINE, k, name[k], rounds, x, y + k * rounds);
-    line[k].hover = say_value;
-    line[k].of = &line[k];
-  }
   tt_page_chart(f, &(tt_chart){title, NULL, "round", label, lines, line, .least_x_step = 1});
 }
 
@@ -141,20 +114,9 @@ tt_err tt_campaign_page_put_rounds(FILE *f, const tt_history *h)
 
 /* The queries of one part of the rounds, at most MAX_QUERIES at equal distances. */
 typedef struct picked {
-  const tt_history *h;
   int64_t n;
   int64_t *query; /* [n] */
 } picked;
-
-static void say_query(const void *data, int64_t i, char *text, size_t size)
-{
-  const picked *p = data;
-  const tt_query *q = &p->h->query[p->query[i]];
-  const char *how = q->random ? ", at random" : "";
-  if (q->label_status == TT_LABEL_STATUS_failed) how = ", no label";
-  snprintf(text, size, "round %d: candidate %" PRId64 ", score %.3g%s", q->round, q->row, q->score,
-           how);
-}
 
 /* The third of the rounds of a query. */
 static int third_of(const tt_history *h, int64_t query)
@@ -183,8 +145,6 @@ static void put_pair(FILE *f, const tt_campaign_record *s, picked *part, int64_t
       y[i] = b < D ? h->x[q * D + b] : (double)h->query[q].round;
     }
     series[k] = tt_chart_points(TT_CHART_POINTS, k, name[k], part[k].n, x, y);
-    series[k].hover = say_query;
-    series[k].of = &part[k];
   }
   const char *x_name = a < input->count ? input->name[a] : "x";
   const char *y_name = b >= D ? "round" : b < input->count ? input->name[b] : "y";
@@ -203,7 +163,7 @@ tt_err tt_campaign_page_put_queries(FILE *f, const tt_campaign_record *s)
   tt_err e = TT_ALLOC(index, THIRDS * h->queries);
   if (!e) e = TT_ALLOC(scratch, 2 * h->queries);
   if (!e) {
-    for (int k = 0; k < THIRDS; k++) part[k] = (picked){h, 0, index + k * h->queries};
+    for (int k = 0; k < THIRDS; k++) part[k] = (picked){0, index + k * h->queries};
     for (int64_t q = 0; q < h->queries; q += step) {
       picked *third = &part[third_of(h, q)];
       third->query[third->n++] = q;

@@ -21,7 +21,7 @@ enum {
 
 static const char *const state_name[] = {"training", "finished", "stopped early", "diverged"};
 
-const char *tt_run_page_state(const tt_run_page *p, int64_t member)
+static const char *state_of(const tt_run_page *p, int64_t member)
 {
   double s = p->k->status[member];
   return s >= 0 && s <= TT_STATUS_diverged ? state_name[(int)s] : "state not known";
@@ -129,12 +129,12 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
   const tt_results *k = p->k;
   const char *what;
   double score = tt_run_page_score(p, m, &what);
-  fprintf(p->f, "<tr data-m=\"%" PRId64 "\"><td>", m);
+  fputs("<tr><td>", p->f);
   tt_page_put(p->f, p->k->owner[m]);
   fputs("</td>", p->f);
   tt_page_number_cell(p->f, k->index[m]);
   if (k->network) tt_page_element(p->f, "<td>", k->network[m], "</td>");
-  fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
+  fprintf(p->f, "<td>%s</td>", state_of(p, m));
   if (has_weights(p)) tt_page_number_cell(p->f, k->weight[m]);
   tt_page_number_cell(p->f, k->epochs_done[m]);
   tt_page_number_cell(p->f, k->best_epoch[m] >= 0 ? k->best_epoch[m] + 1 : (double)NAN);
@@ -175,13 +175,8 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
   say_states(p, text, sizeof text);
   tt_page_begin_section(p->f, "Members", text);
   if (has_weights(p) && p->k->network) put_shares(p);
-  fprintf(p->f,
-          "<p class=\"choose members\" hidden><label>Mark row <input type=\"number\" min=\"0\" "
-          "max=\"%" PRId64
-          "\"> of the members of all ensembles in every chart; or click on a line, "
-          "a point or a row of the table.</label></p>\n"
-          "<details%s><summary>Table of members</summary>\n<div class=\"wide\"><table>\n",
-          p->k->members - 1, p->k->members <= 12 ? " open" : "");
+  fprintf(p->f, "<details%s><summary>Table of members</summary>\n<div class=\"wide\"><table>\n",
+          p->k->members <= 12 ? " open" : "");
   put_member_head(p, n, hyper);
   for (int64_t i = 0; i < rows; i++) put_member_row(p, order[i].index, n, hyper);
   fputs("</table></div></details>\n", p->f);
@@ -207,35 +202,15 @@ void tt_run_page_say_best(const tt_run_page *p, char *text, size_t size)
                              tt_hyper_name[hyper[i]], p->k->hyper[hyper[i]][best]);
 }
 
-/* The members of an ensemble as points over one hyper-parameter. */
-typedef struct sweep_points {
-  const tt_run_page *p;
-  int hyper;
-  const int64_t *member;
-  const char *what;
-} sweep_points;
-
-static void say_sweep(const void *data, int64_t i, char *text, size_t size)
-{
-  const sweep_points *s = data;
-  const char *what;
-  int64_t m = s->member[i];
-  double score = tt_run_page_score(s->p, m, &what);
-  snprintf(text, size, "member %.0f: %s %.4g, %s %.4g", s->p->k->index[m], tt_hyper_name[s->hyper],
-           s->p->k->hyper[s->hyper][m], what, score);
-}
-
 static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, int64_t end)
 {
   double *x = NULL;
-  int64_t *member = NULL, n = end - first, lost = 0;
+  int64_t n = end - first, lost = 0;
   char title[TEXT], note[TEXT], label[TEXT];
   const char *what = "";
   tt_err e = TT_ALLOC(x, 2 * n);
-  if (!e) e = TT_ALLOC(member, n);
   for (int64_t i = 0; !e && i < n; i++) {
     const char *own;
-    member[i] = first + i;
     x[i] = p->k->hyper[hyper][first + i];
     x[n + i] = tt_run_page_score(p, first + i, &own);
     if (p->k->status[first + i] == TT_STATUS_diverged) x[n + i] = NAN;
@@ -246,14 +221,10 @@ static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, in
     snprintf(title, sizeof title, "%s", tt_hyper_name[hyper]);
     snprintf(label, sizeof label, "%s%s", strcmp(what, "validation loss") ? "test " : "", what);
     snprintf(note, sizeof note, "%.100s%s", p->k->owner[first], lost ? "; without diverged" : "");
-    sweep_points points = {p, hyper, member, what};
     tt_chart_series s = tt_chart_points(TT_CHART_POINTS, 0, NULL, n, x, x + n);
-    s.hover = say_sweep;
-    s.of = &points;
-    s.member = member;
     tt_page_chart(p->f, &(tt_chart){title, note, title, label, 1, &s, .may_be_log_x = 1});
   }
-  tt_free_all(&x, &member);
+  tt_free(x);
   return e;
 }
 

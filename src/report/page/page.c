@@ -73,7 +73,7 @@ static tt_err put_page(FILE *f, void *data)
   tt_page_put(f, p->title);
   tt_page_element(f, "</h1>\n<p class=\"lead\">", p->about, "</p>\n</header>\n<main>\n");
   tt_err e = p->put(f, p->context);
-  fprintf(f, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", tt_page_script);
+  fputs("</main>\n</body>\n</html>\n", f);
   return e;
 }
 

@@ -1,5 +1,5 @@
-/* page.h — one HTML page in one file: no other file, no network, readable without its script, in
- * print and on a dark screen. Local. */
+/* page.h — one HTML page in one file: no other file, no network, no script; readable in print
+ * and on a dark screen. Local. */
 #ifndef TT_PAGE_H
 #define TT_PAGE_H
 #include "core/base/text.h"
@@ -58,7 +58,6 @@ void tt_page_put_origin(FILE *f, char *const origin[TT_ORIGIN_COUNT]);
 /* A text that is folded until it is opened: YAML. */
 void tt_page_put_folded(FILE *f, const char *summary, const char *text);
 
-/* page_style.c: the style sheet after tt_chart_style; the script, which shows what the nearest mark
- * of a chart says (data-h, data-t), and marks one member in all charts and tables (data-m). */
-extern const char tt_page_style[], tt_page_script[];
+/* page_style.c: the style sheet after tt_chart_style. */
+extern const char tt_page_style[];
 #endif

@@ -63,6 +63,4 @@ int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t 
 /* Score of a member that the page compares: the first one that it has of rmse, accuracy, nll of the
  * first column of its ensemble; else its best validation loss. */
 double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name);
-/* "stopped early" */
-const char *tt_run_page_state(const tt_run_page *p, int64_t member);
 #endif

@@ -50,13 +50,6 @@ static tt_err read_lines(const char *path, progress_lines *p)
   return e;
 }
 
-static void say_progress(const void *data, int64_t i, char *text, size_t size)
-{
-  const progress_lines *p = data;
-  snprintf(text, size, "epoch %.0f, %.0f training: loss %.4g (%.4g to %.4g)", p->value[0][i],
-           p->value[4][i], p->value[2][i], p->value[1][i], p->value[3][i]);
-}
-
 static void put_losses(FILE *f, const progress_lines *p)
 {
   tt_chart_series s[] = {
@@ -64,8 +57,6 @@ static void put_losses(FILE *f, const progress_lines *p)
       tt_chart_ranges(TT_CHART_BAND, 0, NULL, p->n, p->value[0], NULL, p->value[1], p->value[3]),
       tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", p->n, p->value[0],
                       p->value[4])};
-  s->hover = say_progress;
-  s->of = p;
   tt_page_begin_charts(f);
   tt_page_chart(f, &(tt_chart){"Training so far", "band: half of the members",
                                "epoch that every member has done", "training loss", 3, s,

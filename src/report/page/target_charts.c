@@ -52,37 +52,21 @@ static void put_chart(const tt_run_page *p, const tt_chart *c)
 /* The test rows with a label and a prediction, of the middle column of a target. */
 typedef struct labeled_rows {
   int64_t n;
-  double *row, *measured, *predicted, *residual; /* [n]; row owns the memory of all */
+  double *measured, *predicted, *residual; /* [n]; measured owns the memory of all */
   double *low, *high; /* [n] ends of the interval: 95 %, or the outer quantiles */
 } labeled_rows;
 
-static void say_row(const void *data, int64_t i, char *text, size_t size)
-{
-  const labeled_rows *t = data;
-  snprintf(text, size, "row %.0f: measured %.4g, predicted %.4g (%.4g to %.4g)", t->row[i],
-           t->measured[i], t->predicted[i], t->low[i], t->high[i]);
-}
-
-static void say_residual(const void *data, int64_t i, char *text, size_t size)
-{
-  const labeled_rows *t = data;
-  snprintf(text, size, "row %.0f: measured %.4g, predicted %.4g, residual %.3g", t->row[i],
-           t->measured[i], t->predicted[i], t->residual[i]);
-}
-
 static tt_err collect_rows(const tt_results *k, const tt_target *t, labeled_rows *out)
 {
-  double **const array[] = {&out->row,      &out->measured, &out->predicted,
-                            &out->residual, &out->low,      &out->high};
+  double **const array[] = {&out->predicted, &out->residual, &out->low, &out->high};
   int64_t last = t->first + t->count - 1;
-  TT_TRY(TT_ALLOC(out->row, 6 * k->rows));
-  for (int i = 1; i < 6; i++) *array[i] = out->row + i * k->rows;
+  TT_TRY(TT_ALLOC(out->measured, 5 * k->rows));
+  for (int i = 0; i < 4; i++) *array[i] = out->measured + (i + 1) * k->rows;
   for (int64_t r = 0; r < k->rows; r++) {
     const double *mean = k->test.mean + r * k->columns;
     int64_t column = t->first + t->count / 2, cell = r * k->columns + column, n = out->n;
     if (!isfinite(k->test.y[cell]) || !isfinite(mean[column])) continue;
     double half = normal_95 * k->test.total[cell];
-    out->row[n] = (double)k->test.row[r];
     out->measured[n] = k->test.y[cell];
     out->predicted[n] = mean[column];
     out->residual[n] = out->measured[n] - out->predicted[n];
@@ -119,8 +103,6 @@ static void put_parity(const tt_run_page *p, const tt_target *t, const labeled_r
             : tt_chart_ranges(TT_CHART_POINTS, 0, name, l->n, l->measured, l->predicted, l->low,
                               l->high),
       ideal(end)};
-  s->hover = say_row;
-  s->of = l;
   describe_errors(p, t, note);
   name_units("measured", p, t, x_label);
   name_units("predicted", p, t, y_label);
@@ -139,8 +121,6 @@ static void put_residuals(const tt_run_page *p, const tt_target *t, const labele
   }
   tt_chart_series s[] = {tt_chart_points(mark, 0, NULL, l->n, l->predicted, l->residual),
                          tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, NULL, 2, end, zero)};
-  s->hover = say_residual;
-  s->of = l;
   snprintf(note, TEXT, "mean %.3g", sum / (double)l->n);
   name_units("predicted", p, t, x_label);
   name_units("measured - predicted", p, t, y_label);
@@ -153,13 +133,6 @@ static void put_residuals(const tt_run_page *p, const tt_target *t, const labele
 typedef struct spread_row {
   double std, error;
 } spread_row;
-
-static void say_group(const void *data, int64_t i, char *text, size_t size)
-{
-  const tt_chart_series *s = data;
-  snprintf(text, size, "predicted standard deviation %.3g: error %.3g (%.3g to %.3g)", s->x[i],
-           s->y[i], s->low[i], s->high[i]);
-}
 
 /* Root mean squares of groups of the same size: of the predictions, of the errors, and the ends of
  * a 95 % range of the error, from the standard deviation 1 / sqrt(2 n) of the logarithm of the root
@@ -211,8 +184,6 @@ static tt_err put_spread(const tt_run_page *p, const tt_target *t)
   tt_chart_series s[] = {
       tt_chart_ranges(TT_CHART_POINTS, 0, "rows, 95 % range", n, dst[0], dst[1], dst[2], dst[3]),
       ideal(end)};
-  s->hover = say_group;
-  s->of = s;
   snprintf(note, TEXT, "groups of about %" PRId64 " rows", rows / n);
   name_units("predicted std of", p, t, x_label);
   name_units("rms error of", p, t, y_label);
@@ -221,12 +192,6 @@ static tt_err put_spread(const tt_run_page *p, const tt_target *t)
 }
 
 /* Classes: predicted probability against frequency */
-
-static void say_frequency(const void *data, int64_t i, char *text, size_t size)
-{
-  const tt_chart_series *s = data;
-  snprintf(text, size, "predicted %.3g %%, true in %.3g %% of the rows", s->x[i], s->y[i]);
-}
 
 /* Ends of the 95 % range of a percentage of n rows. */
 static void set_range(double percent, double n, double *low, double *high)
@@ -258,8 +223,6 @@ static void put_reliability(const tt_run_page *p, const tt_target *t)
   }
   tt_chart_series s[] = {
       tt_chart_ranges(TT_CHART_POINTS, 0, "frequency, 95 %", BINS, x, y, low, high), ideal(end)};
-  s->hover = say_frequency;
-  s->of = s;
   snprintf(note, TEXT, "rmse of the probabilities %.3g, %" PRId64 " test rows", k->rmse[t->first],
            t->rows);
   put_chart(p, &(tt_chart){"Reliability", note, "predicted probability (%)",
@@ -267,12 +230,6 @@ static void put_reliability(const tt_run_page *p, const tt_target *t)
 }
 
 /* Calibration */
-
-static void say_level(const void *data, int64_t i, char *text, size_t size)
-{
-  const tt_chart_series *s = data;
-  snprintf(text, size, "%.0f %% interval: %.3g %% of the rows inside", s->x[i], s->y[i]);
-}
 
 /* Band: 95 % sampling range of a calibrated model with this number of test rows. */
 static tt_err put_calibration(const tt_run_page *p, const tt_target *t)
@@ -292,8 +249,6 @@ static tt_err put_calibration(const tt_run_page *p, const tt_target *t)
   tt_chart_series s[] = {
       tt_chart_points(TT_CHART_LINE, 0, "predictions", n, x, y), ideal(end),
       tt_chart_ranges(TT_CHART_BAND, TT_CHART_REFERENCE, NULL, n, x, NULL, low, high)};
-  s->hover = say_level;
-  s->of = s;
   snprintf(note, TEXT, "gray: 95 %% sampling range of %" PRId64 " rows", t->rows);
   put_chart(p, &(tt_chart){"Calibration", note, "central interval (%)", "test rows inside (%)", 3,
                            s, .is_square = 1});
@@ -314,16 +269,6 @@ static void describe_members(const tt_loss_history *h, int64_t epochs, char note
   snprintf(note, TEXT, "median, 10-90 %% of %s member%s", range, tt_plural(first));
 }
 
-static void say_epoch(const void *data, int64_t i, char *text, size_t size)
-{
-  const tt_loss_history *h = data;
-  snprintf(text, size,
-           "epoch %lld, %.0f training: training loss %.4g (%.4g to %.4g), validation %.4g "
-           "(%.4g to %.4g)",
-           (long long)i + 1, h->members[i], h->quantile[0][1][i], h->quantile[0][0][i],
-           h->quantile[0][2][i], h->quantile[1][1][i], h->quantile[1][0][i], h->quantile[1][2][i]);
-}
-
 /* Medians and bands of both losses, and the number of members. */
 static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt_chart_series *s)
 {
@@ -337,23 +282,6 @@ static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt
   }
   s[BASE - 1] = tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", epochs,
                                 epoch, h->members);
-  s->hover = say_epoch;
-  s->of = h;
-}
-
-/* The line of a member in a learning curve. */
-typedef struct trace {
-  const tt_run_page *p;
-  int64_t member;
-} trace;
-
-static void say_trace(const void *data, int64_t i, char *text, size_t size)
-{
-  const trace *t = data;
-  const tt_results *k = t->p->k;
-  (void)i;
-  snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", k->index[t->member],
-           t->p->k->owner[t->member], tt_run_page_state(t->p, t->member));
 }
 
 static void fill_trace(const tt_run_page *p, int64_t m, int64_t points, double *x, double *y)
@@ -373,16 +301,12 @@ static void fill_trace(const tt_run_page *p, int64_t m, int64_t points, double *
 /* Thin lines of n members: all, or n of them at equal distances.
  *   values  [n][2][points] */
 static void set_traces(const tt_run_page *p, const tt_loss_history *h, int64_t n, int64_t points,
-                       double *values, trace *own, tt_chart_series *s)
+                       double *values, tt_chart_series *s)
 {
   for (int64_t i = 0; i < n; i++) {
     double *x = values + 2 * i * points, *y = x + points;
-    own[i] = (trace){p, h->first + i * (h->end - h->first) / n};
-    fill_trace(p, own[i].member, points, x, y);
+    fill_trace(p, h->first + i * (h->end - h->first) / n, points, x, y);
     s[i] = tt_chart_points(TT_CHART_TRACE, 1, NULL, points, x, y);
-    s[i].hover = say_trace;
-    s[i].of = &own[i];
-    s[i].member = &own[i].member;
   }
 }
 
@@ -395,21 +319,19 @@ static tt_err put_history(const tt_run_page *p, const tt_target *t)
   points = points > epochs ? epochs : points < 12 ? 12 : points;
   tt_chart_series *s = NULL;
   double *values = NULL;
-  trace *own = NULL;
   char note[TEXT];
   tt_loss_history h = {0};
   tt_err e = tt_loss_history_create(p->k, t->member, &h);
   if (!e) e = TT_ALLOC(s, BASE + n);
   if (!e) e = TT_ALLOC(values, epochs + 2 * n * points);
-  if (!e) e = TT_ALLOC(own, n);
   if (!e) {
     set_base(&h, epochs, values, s);
-    set_traces(p, &h, n, points, values + epochs, own, s + BASE);
+    set_traces(p, &h, n, points, values + epochs, s + BASE);
     describe_members(&h, s->points, note);
     tt_page_chart(p->f, &(tt_chart){"Learning curves", note, "epoch", "loss", BASE + n, s,
                                     .least_x_step = 1});
   }
-  tt_free_all(&s, &values, &own);
+  tt_free_all(&s, &values);
   tt_loss_history_free(&h);
   return e;
 }
@@ -422,7 +344,7 @@ static tt_err put_numbers(const tt_run_page *p, const tt_target *t, int is_sure)
   TT_TRY(collect_rows(p->k, t, &l));
   put_parity(p, t, &l);
   put_residuals(p, t, &l);
-  tt_free(l.row);
+  tt_free(l.measured);
   if (is_sure) TT_TRY(put_calibration(p, t));
   return put_spread(p, t);
 }

@@ -8,22 +8,6 @@
 
 enum { TEXT = 256, MAX_CONFUSED = 12 /* most classes of a table of errors */ };
 
-/* The members of an ensemble as points, and the ensemble as a line. */
-typedef struct member_points {
-  const tt_run_page *p;
-  const int64_t *member;
-  const double *score;
-  const char *what;
-} member_points;
-
-static void say_member(const void *data, int64_t i, char *text, size_t size)
-{
-  const member_points *s = data;
-  const tt_results *k = s->p->k;
-  snprintf(text, size, "member %.0f: %s %.4g, best epoch %.0f of %.0f", k->index[s->member[i]],
-           s->what, s->score[i], k->best_epoch[s->member[i]] + 1, k->epochs_done[s->member[i]]);
-}
-
 static tt_metric metric_of(const tt_run_page *p, const tt_target *t)
 {
   static const tt_metric of_class[] = {TT_METRIC_accuracy, TT_METRIC_brier, TT_METRIC_nll};
@@ -39,14 +23,11 @@ static tt_err put_members(const tt_run_page *p, const tt_target *t)
   int64_t first = t->member, n = t->end_member - first, known = 0;
   tt_metric metric = metric_of(p, t);
   double *scratch = NULL, ensemble = p->k->score[metric][t->first + t->count / 2];
-  int64_t *member = NULL;
   char note[TEXT], label[TEXT];
   TT_TRY(TT_ALLOC(scratch, 2 * n + 4));
-  tt_err e = TT_ALLOC(member, n);
   double *x = scratch, *y = scratch + n, *line = scratch + 2 * n, least = INFINITY,
          most = -INFINITY;
-  for (int64_t i = 0; !e && i < n; i++) {
-    member[i] = first + i;
+  for (int64_t i = 0; i < n; i++) {
     x[i] = p->k->index[first + i];
     y[i] = tt_results_member_score(p->k, metric, first + i, t->first);
     if (!isfinite(y[i])) continue;
@@ -54,25 +35,21 @@ static tt_err put_members(const tt_run_page *p, const tt_target *t)
     least = fmin(least, y[i]);
     most = fmax(most, y[i]);
   }
-  if (!e && known) {
+  if (known) {
     const char *what = tt_metric_table[metric].name;
     snprintf(label, sizeof label, "test %s of a member", what);
     snprintf(note, sizeof note, "%s %.3g; members %.3g to %.3g", what, ensemble, least, most);
     line[0] = x[0];
     line[1] = x[n - 1];
     line[2] = line[3] = ensemble;
-    member_points points = {p, member, y, what};
     tt_chart_series s[] = {
         tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, "ensemble", 2, line, line + 2),
         tt_chart_points(TT_CHART_POINTS, 1, "members", n, x, y)};
-    s[1].hover = say_member;
-    s[1].of = &points;
-    s[1].member = member;
     tt_page_chart(
         p->f, &(tt_chart){"Members and ensemble", note, "member", label, 2, s, .least_x_step = 1});
   }
-  tt_free_all(&scratch, &member);
-  return e;
+  tt_free(scratch);
+  return TT_OK;
 }
 
 /* Number of test rows of class `row` that are taken for class `column`. */

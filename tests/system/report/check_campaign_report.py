@@ -52,11 +52,6 @@ def check_page(place):
                   "4 50 0.4 0.4", "all stages 0:38", "command /", "device CPU, 1 thread",
                   "hash of the data 00000000deadbeef"):
         assert words in page.text, (words, page.text)
-    lines = [a["data-h"] for _, a in page.tags if "labels" in a.get("data-h", "")]
-    assert any("epistemic_std, round 5: 0.3333 with 60 labels" in line for line in lines), lines
-    assert any("random, round 1" in line for line in lines), lines
-    for kind, last in (("rmse", "1"), ("nll", "-1"), ("spread", "0.1")):  # of both columns, in charts
-        assert any(f"round 5: {float(last) / 3:.4g} with" in line for line in lines), (kind, lines)
     one = Page(place / "report-one/report.html")
     assert "test rmse (kW h m-2)" in one.text and "test nll" in one.text, one.text
     got = json.loads((place / "report-page.txt").read_text(), parse_constant=refuse)
@@ -82,8 +77,6 @@ def check_folder(place):
                   f"With 40 labels: {-less:.3g} % more error than epistemic_std",
                   "The rest of this page is about"):
         assert words in page.text, (words, page.text)
-    said = [a["data-h"] for _, a in page.tags if "z-2, round 3" in a.get("data-h", "")]
-    assert any(f"{0.5 ** 0.5:.4g} with 40 labels" in text for text in said), said
 
 
 def main(program):
