@@ -8,13 +8,10 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define ASK_FOR_GPUS                                                                               \
@@ -128,34 +125,6 @@ void tt_gpu_explain_absence(const char *root, const char *visible, char *text, s
     explain_hidden(visible, nodes, text, size);
 }
 
-/* The daemon listens on a socket; older drivers use a named pipe. */
-static int daemon_answers(const char *path)
-{
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >=
-      (int)sizeof address.sun_path)
-    return 0;
-  int pipe = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  if (pipe >= 0) return close(pipe) == 0;
-  if (errno != ENXIO) return 0;
-  int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int answers = s >= 0 && connect(s, (struct sockaddr *)&address, sizeof address) == 0;
-  if (!answers && s >= 0 && errno == EPROTOTYPE) answers = 1; /* a socket of another kind */
-  if (s >= 0) close(s);
-  return answers;
-}
-
-int tt_gpu_find_mps(const char *directory, char *text, size_t size)
-{
-  char path[1024];
-  if (!directory || !*directory) directory = "/tmp/nvidia-mps";
-  snprintf(path, sizeof path, "%s/control", directory);
-  int answers = daemon_answers(path);
-  snprintf(text, size, "%s daemon of MPS runs (pipe directory %.100s)", answers ? "a" : "no",
-           directory);
-  return answers;
-}
-
 static int by_uuid(const void *a, const void *b)
 {
   const tt_rank_resources *x = *(tt_rank_resources *const *)a, *y = *(tt_rank_resources *const *)b;
@@ -178,33 +147,19 @@ tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry)
   return TT_OK;
 }
 
-tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
+int tt_device_is_taken(const tt_rank_resources *rank_entry, int r, int may_share, int is_nccl,
+                       char *text, size_t size)
 {
-  for (int r = 0; r < ranks; r++) {
-    int other = rank_entry[r].shared_with;
-    if (other >= 0)
-      return TT_FAIL(UNAVAILABLE,
-                     "rank %d on %s and rank %d on %s use one GPU, %s (%s): give each rank its own "
-                     "(srun --gpus-per-task=1, or --gpu-map), or let ranks share GPUs "
-                     "(--share-gpu, run.share_gpu: true)",
-                     other, rank_entry[other].host, r, rank_entry[r].host, rank_entry[r].info.uuid,
-                     rank_entry[r].info.name);
-  }
-  return TT_OK;
-}
-
-tt_err tt_device_check_nccl(int ranks, const tt_rank_resources *rank_entry)
-{
-  for (int r = 0; r < ranks; r++) {
-    int other = rank_entry[r].shared_with;
-    if (other >= 0)
-      return TT_FAIL(
-          UNAVAILABLE,
-          "rank %d and rank %d on %s use one GPU, %s, which NCCL refuses: give each rank "
-          "its own, or use run.exchange: host",
-          other, r, rank_entry[r].host, rank_entry[r].info.uuid);
-  }
-  return TT_OK;
+  const tt_rank_resources *p = &rank_entry[r];
+  int other = may_share && !is_nccl ? -1 : p->shared_with;
+  if (other < 0) return 0;
+  snprintf(text, size,
+           "the same GPU as rank %d on %s, %s (%s): give each rank its own (srun "
+           "--gpus-per-task=1, or --gpu-map), or %s",
+           other, rank_entry[other].host, p->info.uuid, p->info.name,
+           is_nccl ? "use run.exchange: host, because NCCL refuses it"
+                   : "let ranks share GPUs (--share-gpu, run.share_gpu: true)");
+  return 1;
 }
 
 int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t size)

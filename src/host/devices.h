@@ -37,7 +37,6 @@ typedef struct tt_rank_resources {
   int no_gpu;              /* tutti was built with CUDA and wants a GPU, but none can be used */
   int no_gpu_error;        /* then: 1 if the engine failed, 0 if no GPU is visible */
   char no_gpu_reason[512]; /* then: why, and what to do */
-  char mps[160];           /* whether a daemon of MPS runs on this node; "" without GPUs */
   int slurm_gpus;          /* GPUs of the job on this node, from SLURM_GPUS_ON_NODE; 0 = unset */
   uint64_t cpu_set, visible_gpus; /* hashes of host and core set, of host and visible GPUs */
   tt_err err;                     /* TT_OK or why it has no device; message in fault */
@@ -49,10 +48,6 @@ typedef struct tt_rank_resources {
  *   visible  value of CUDA_VISIBLE_DEVICES, NULL if not set */
 void tt_gpu_explain_absence(const char *root, const char *visible, char *text, size_t size);
 
-/* Whether a daemon of MPS answers in this directory of pipes (NULL: /tmp/nvidia-mps): 1 or 0, and
- * the same in words; text[size]. */
-int tt_gpu_find_mps(const char *directory, char *text, size_t size);
-
 /* Log where several ranks compute: one line for ranks in a row that are alike (engine, number of
  * threads, kind of GPU), with the first host; with -v also one for each rank. */
 void tt_device_log_places(int ranks, const tt_rank_resources *rank_entry);
@@ -60,12 +55,11 @@ void tt_device_log_places(int ranks, const tt_rank_resources *rank_entry);
 /* Find the ranks that use the same GPU (by UUID): sets shared_with of all. Errors: MEM. */
 tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry);
 
-/* Check that no two ranks use one GPU, after tt_device_find_shared. Errors: UNAVAILABLE, naming
- * both ranks and the fixes. */
-tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry);
-
-/* The same for run.exchange: nccl, where ranks cannot share a GPU. */
-tt_err tt_device_check_nccl(int ranks, const tt_rank_resources *rank_entry);
+/* 1 if rank r must not use its GPU, because another rank does (tt_device_find_shared), and they may
+ * not share it, or exchange by NCCL, which refuses it; text[size] then holds the message with the
+ * fix. Else 0. */
+int tt_device_is_taken(const tt_rank_resources *rank_entry, int r, int may_share, int is_nccl,
+                       char *text, size_t size);
 
 /* 1 if Slurm gave the job GPUs, but the rank sees none and would train on the CPU; text[size] then
  * holds the message with the fix. Else 0. */

@@ -48,8 +48,6 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
 {
   const tt_rank_resources *p = &s->rank_entry[r];
   char text[TT_DIAGNOSTIC_SIZE];
-  int is_nccl = request->exchange == TT_EXCHANGE_nccl;
-  int other = request->share_gpu && !is_nccl ? -1 : p->shared_with;
   if (p->err) tt_diagnostics_add(f, r, p->fault);
   if (tt_device_not_visible(p, text, sizeof text))
     tt_diagnostics_add(f, r, text);
@@ -62,14 +60,9 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
              p->no_gpu_reason);
     tt_diagnostics_add(f, r, text);
   }
-  if (other < 0) return;
-  snprintf(text, sizeof text,
-           "the same GPU as rank %d on %s, %s (%s): give each rank its own (srun "
-           "--gpus-per-task=1, or --gpu-map), or %s",
-           other, s->rank_entry[other].host, p->info.uuid, p->info.name,
-           is_nccl ? "use run.exchange: host, because NCCL refuses it"
-                   : "let ranks share GPUs (--share-gpu, run.share_gpu: true)");
-  tt_diagnostics_add(f, r, text);
+  if (tt_device_is_taken(s->rank_entry, r, request->share_gpu,
+                         request->exchange == TT_EXCHANGE_nccl, text, sizeof text))
+    tt_diagnostics_add(f, r, text);
 }
 
 static void check_cores(tt_diagnostics *f, const tt_rank_resources *p, int r)

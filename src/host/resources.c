@@ -163,7 +163,6 @@ static tt_err find_devices(const tt_engine_ops *const *engines, const tt_resourc
   TT_TRY(TT_ALLOC(l->device, n));
   for (int i = 0; i < n; i++) TT_TRY(l->ops->describe(i, &l->device[i]));
   p->devices = is_cpu(l->ops) ? 0 : n;
-  if (p->devices > 0) tt_gpu_find_mps(getenv("CUDA_MPS_PIPE_DIRECTORY"), p->mps, sizeof p->mps);
   p->visible_gpus = XXH3_64bits(p->host, sizeof p->host);
   for (int i = 0; i < p->devices; i++)
     p->visible_gpus =
@@ -320,12 +319,14 @@ static tt_err check_inventory_local(const tt_inventory *s, const tt_resource_req
       return tt_fail_at(__FILE__, __LINE__, s->rank_entry[r].err, "rank %d on %s: %s", r,
                         s->rank_entry[r].host, s->rank_entry[r].fault);
   char text[1024];
+  int is_nccl = request->exchange == TT_EXCHANGE_nccl;
   for (int r = 0; r < s->ranks && request->device == TT_DEVICE_auto; r++)
     if (tt_device_not_visible(&s->rank_entry[r], text, sizeof text))
       return TT_FAIL(UNAVAILABLE, "rank %d: %s", r, text);
-  TT_TRY(tt_device_check_engines(s->ranks, s->rank_entry));
-  if (request->exchange == TT_EXCHANGE_nccl) TT_TRY(tt_device_check_nccl(s->ranks, s->rank_entry));
-  return request->share_gpu ? TT_OK : tt_device_check_shared(s->ranks, s->rank_entry);
+  for (int r = 0; r < s->ranks; r++)
+    if (tt_device_is_taken(s->rank_entry, r, request->share_gpu, is_nccl, text, sizeof text))
+      return TT_FAIL(UNAVAILABLE, "rank %d on %s has %s", r, s->rank_entry[r].host, text);
+  return tt_device_check_engines(s->ranks, s->rank_entry);
 }
 
 /* device: auto never uses the CPU in silence where a GPU could have been meant. */

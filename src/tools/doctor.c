@@ -155,21 +155,13 @@ static void find_path(const tt_inventory *s, const tt_job *job, unsigned failed,
   }
 }
 
-/* Ranks that share a GPU: one line for each host. */
 static void print_sharing(const tt_inventory *s)
 {
-  for (int r = 0; r < s->ranks; r++) {
-    const tt_rank_resources *p = &s->rank_entry[r];
-    int before = 0;
-    if (p->shared_with < 0 || p->err) continue;
-    for (int q = 0; q < r; q++)
-      before |= s->rank_entry[q].shared_with >= 0 && !strcmp(s->rank_entry[q].host, p->host);
-    if (before) continue;
-    printf("note: ranks share GPUs on %s; %s%s\n", p->host, p->mps,
-           strncmp(p->mps, "no ", 3) != 0
-               ? ""
-               : ": the GPU computes for one rank at a time; start nvidia-cuda-mps-control -d");
-  }
+  int r = 0;
+  while (r < s->ranks && (s->rank_entry[r].shared_with < 0 || s->rank_entry[r].err)) r++;
+  if (r < s->ranks)
+    printf("note: ranks share GPUs: each GPU computes for one rank at a time, unless MPS runs "
+           "(nvidia-cuda-mps-control -d)\n");
 }
 
 static int on_one_node(const tt_inventory *s, const tt_link *l)

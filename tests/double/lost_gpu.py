@@ -8,7 +8,6 @@ continue from the last checkpoint and end with the bits of an undisturbed run. C
 must occur before the first checkpoint and some after it.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -169,7 +168,7 @@ def exchange_by_nccl(folder):
             ("nccl", [], {"TT_NCCL_VERSION": "20903"}, UNAVAILABLE,
              ("needs NCCL 2.14 or newer, but libnccl.so.2 is 2.9.3", "run.exchange: host")),
             ("nccl", ["run.share_gpu=true"], {"TT_DOUBLE_DEVICES": "1"}, UNAVAILABLE,
-             ("rank 0 and rank 1 on ", "which NCCL refuses", "use run.exchange: host"))):
+             ("rank 1 on ", "the same GPU as rank 0 on ", "because NCCL refuses it"))):
         shutil.rmtree(folder / "out", ignore_errors=True)
         arguments = h.train_arguments([*settings, *more, f"run.exchange={how}"])
         done = h.run(folder, 2, arguments, {**two, **env})
@@ -202,19 +201,6 @@ def have_slices(folder):
         ends_together(done, code, words, f"{first} and {second}")
 
 
-def share_through_mps(folder):
-    """tutti doctor says whether a daemon of MPS runs if ranks share a GPU."""
-    args = ["doctor", "job.yaml", "--set", "run.device=gpu", "--set", "run.share_gpu=true"]
-    pipe = folder / "control"
-    os.mkfifo(pipe)
-    where = f"daemon of MPS runs (pipe directory {folder})"
-    for reader, words in ((None, f"; no {where}: the GPU computes"), (pipe, f"; a {where}")):
-        daemon = os.open(reader, os.O_RDONLY | os.O_NONBLOCK) if reader else None
-        done = h.run(folder, 2, args, {"CUDA_MPS_PIPE_DIRECTORY": str(folder)})
-        ends_together(done, h.DONE, ("note: ranks share GPUs on ", words, "no problems"), "MPS")
-    os.close(daemon)
-
-
 def main():
     with h.workplace() as folder:
         see_the_doctor(folder)
@@ -222,7 +208,6 @@ def main():
         have_an_old_driver(folder)
         see_no_gpu(folder)
         have_slices(folder)
-        share_through_mps(folder)
         exchange_by_nccl(folder)
         for path in CALLS:
             lose_everywhere(folder, path)

@@ -4,12 +4,8 @@
 #include "core/base/directory.h"
 #include "src/host/diagnostics.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* Expected: a GPU, or a part of the error message. */
@@ -109,19 +105,22 @@ TT_TEST (two_ranks_on_one_gpu_are_named) {
   tt_rank_resources p[6];
   for (int a = 0; a < 6; a++) {
     for (int b = a + 1; b < 6; b++) {
-      char words[96];
+      char words[96], text[512];
       make_places(6, p);
       TT_CHECK_OK(tt_device_find_shared(6, p));
-      TT_CHECK_OK(tt_device_check_shared(6, p));
+      for (int r = 0; r < 6; r++)
+        TT_CHECK(tt_device_is_taken(p, r, 0, 0, text, sizeof text), ==, 0);
       memcpy(p[b].info.uuid, p[a].info.uuid, sizeof p[a].info.uuid);
       TT_CHECK_OK(tt_device_find_shared(6, p));
       for (int r = 0; r < 6; r++) TT_CHECK(p[r].shared_with, ==, r == b ? a : -1);
-      TT_CHECK((int)tt_device_check_shared(6, p), ==, TT_E_UNAVAILABLE);
-      snprintf(words, sizeof words, "rank %d on node%d and rank %d on node%d use one GPU, GPU-%04d",
-               a, a / 2, b, b / 2, a);
-      TT_CHECK_HAS(tt_err_last(), words);
-      TT_CHECK_HAS(tt_err_last(), "--gpus-per-task=1");
-      TT_CHECK_HAS(tt_err_last(), "--gpu-map");
+      TT_CHECK(tt_device_is_taken(p, b, 1, 0, text, sizeof text), ==, 0);
+      TT_CHECK(tt_device_is_taken(p, b, 1, 1, text, sizeof text), ==, 1);
+      TT_CHECK_HAS(text, "NCCL refuses it");
+      TT_CHECK(tt_device_is_taken(p, b, 0, 0, text, sizeof text), ==, 1);
+      snprintf(words, sizeof words, "the same GPU as rank %d on node%d, GPU-%04d", a, a / 2, a);
+      TT_CHECK_HAS(text, words);
+      TT_CHECK_HAS(text, "--gpus-per-task=1");
+      TT_CHECK_HAS(text, "--gpu-map");
     }
   }
 }
@@ -132,7 +131,7 @@ TT_TEST (processors_may_be_shared) {
   make_places(4, p);
   for (int r = 0; r < 4; r++) p[r].info.uuid[0] = 0;
   TT_CHECK_OK(tt_device_find_shared(4, p));
-  TT_CHECK_OK(tt_device_check_shared(4, p));
+  for (int r = 0; r < 4; r++) TT_CHECK(p[r].shared_with, ==, -1);
 }
 
 TT_TEST (different_engines_are_a_problem) {
@@ -279,32 +278,6 @@ TT_TEST (every_reason_for_no_gpu_has_its_own_words) {
     if (row[i].link) TT_CHECK(symlink(row[i].target, path), ==, 0);
     tt_gpu_explain_absence(root, row[i].visible, text, sizeof text);
     TT_CHECK_HAS(text, row[i].words);
-  }
-}
-
-/* A pipe or a socket that nobody reads is left over from a daemon that has ended. */
-TT_TEST (a_daemon_of_mps_is_one_that_answers) {
-  const char *root = test_folder;
-  char text[200];
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof address.sun_path, "%s/control", root);
-  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-  TT_CHECK_HAS(text, "no daemon of MPS runs (pipe directory /tmp/tutti-test-");
-  TT_CHECK(mkfifo(address.sun_path, 0600), ==, 0);
-  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-  int reader = open(address.sun_path, O_RDONLY | O_NONBLOCK);
-  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
-  TT_CHECK_HAS(text, "a daemon of MPS runs");
-  close(reader);
-  unlink(address.sun_path);
-  for (int kind = 0; kind < 2; kind++) {
-    int s = socket(AF_UNIX, kind ? SOCK_SEQPACKET : SOCK_STREAM, 0);
-    TT_CHECK(bind(s, (struct sockaddr *)&address, sizeof address), ==, 0);
-    TT_CHECK(listen(s, 1), ==, 0);
-    TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
-    close(s);
-    TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-    unlink(address.sun_path);
   }
 }
 
