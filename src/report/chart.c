@@ -14,19 +14,14 @@ enum {
   LEGEND = 20, /* height of a line of the legend */
   BELOW = 58,  /* tick labels and label of the x axis */
   GAP = 12,
-  STRIP_GAP = 22, /* room for the labels at the ends of two axes */
-  KEY = 36,       /* sample of a line in the legend, and the space after it */
-  SPACE = 16      /* between entries of the legend */
+  KEY = 36,  /* sample of a line in the legend, and the space after it */
+  SPACE = 16 /* between entries of the legend */
 };
 static const double character_width = 7.2; /* average */
 
 static void extend_axes(tt_panel *p, const tt_chart_series *s, int64_t i)
 {
   tt_axis_extend(&p->x, s->x[i]);
-  if (s->mark == TT_CHART_COUNT) {
-    p->count = fmax(p->count, s->y[i]);
-    return;
-  }
   if (s->mark == TT_CHART_TRACE) return; /* one member must not decide the range */
   tt_axis_extend(&p->y, tt_chart_low(s, i));
   tt_axis_extend(&p->y, tt_chart_high(s, i));
@@ -57,7 +52,7 @@ static void put_axis_labels(const tt_panel *p)
            y);
   tt_chart_put_fitted(p->f, x, y, turned, character_width, p->bottom - p->top + 2 * GAP,
                       p->c->y_label);
-  tt_chart_put_fitted(p->f, (TT_CHART_LEFT + TT_CHART_RIGHT) / 2, p->base + 44,
+  tt_chart_put_fitted(p->f, (TT_CHART_LEFT + TT_CHART_RIGHT) / 2, p->bottom + 44,
                       "text-anchor=\"middle\"", character_width,
                       TT_CHART_WIDTH - TT_CHART_LEFT + TT_CHART_WIDTH - TT_CHART_RIGHT,
                       p->c->x_label);
@@ -67,7 +62,7 @@ static void put_axis_labels(const tt_panel *p)
 static void put_x_number(const tt_panel *p, double x, const char *number)
 {
   double half = character_width * (double)strlen(number) / 2;
-  tt_chart_put_label(p->f, fmin(x, TT_CHART_WIDTH - half), p->base + 20, "text-anchor=\"middle\"",
+  tt_chart_put_label(p->f, fmin(x, TT_CHART_WIDTH - half), p->bottom + 20, "text-anchor=\"middle\"",
                      number);
 }
 
@@ -96,24 +91,12 @@ static void put_axes(const tt_panel *p)
   for (int i = 0; i < p->x.ticks; i++) {
     double x = tt_panel_x(p, p->x.tick[i]);
     tt_axis_number(&p->x, p->x.tick[i], text);
-    tt_panel_put_segment(p->f, "axis", x, p->base, x, p->base + 5);
+    tt_panel_put_segment(p->f, "axis", x, p->bottom, x, p->bottom + 5);
     if (has_number(&p->x, p->x.tick[i])) put_x_number(p, x, text);
   }
-  tt_panel_put_segment(p->f, "axis", TT_CHART_LEFT, p->base, TT_CHART_RIGHT, p->base);
+  tt_panel_put_segment(p->f, "axis", TT_CHART_LEFT, p->bottom, TT_CHART_RIGHT, p->bottom);
   tt_panel_put_segment(p->f, "axis", TT_CHART_LEFT, p->top, TT_CHART_LEFT, p->bottom);
   put_axis_labels(p);
-}
-
-/* Ticks of the strip of counts. */
-static void put_strip_axis(const tt_panel *p)
-{
-  char text[32];
-  if (p->base <= p->bottom) return;
-  snprintf(text, sizeof text, "%.6g", p->count);
-  tt_panel_put_segment(p->f, "grid", TT_CHART_LEFT, p->base - TT_CHART_STRIP, TT_CHART_RIGHT,
-                       p->base - TT_CHART_STRIP);
-  put_y_number(p, p->base - TT_CHART_STRIP, text);
-  put_y_number(p, p->base, "0");
 }
 
 static double entry_width(const tt_chart_series *s)
@@ -129,7 +112,7 @@ static int put_legend(const tt_panel *p)
   double x = TT_CHART_LEFT, end = TT_CHART_RIGHT;
   for (int64_t k = 0; k < p->c->count; k++) {
     const tt_chart_series *s = &p->c->series[k];
-    if (!s->name || s->mark == TT_CHART_COUNT) continue;
+    if (!s->name) continue;
     if (lines == 0 || x + entry_width(s) - SPACE > end) {
       lines++;
       x = TT_CHART_LEFT;
@@ -149,16 +132,14 @@ void tt_chart_put_inline(FILE *f, const tt_chart *c)
   if (lines == 0) lines = 1; /* the plots of a row begin at the same height */
   make_axes(&own);
   own.top = LEGEND * lines + GAP;
-  own.base = own.bottom = own.top + HEIGHT;
-  if (own.count > 0) own.bottom -= TT_CHART_STRIP + STRIP_GAP;
+  own.bottom = own.top + HEIGHT;
   fprintf(f, "<svg class=\"chart\" viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"",
-          TT_CHART_WIDTH, own.base + BELOW);
+          TT_CHART_WIDTH, own.bottom + BELOW);
   tt_chart_put_text(f, c->title, TT_CHART_MAX_CHARACTERS);
   fputs("\">\n", f);
   own.f = f;
   put_legend(&own);
   put_axes(&own);
-  put_strip_axis(&own);
   for (int64_t k = c->count - 1; k >= 0; k--) tt_panel_put_series(&own, &c->series[k]);
   if (own.points == 0)
     tt_chart_put_label(f, (TT_CHART_LEFT + TT_CHART_RIGHT) / 2, (own.top + own.bottom) / 2,

@@ -12,7 +12,6 @@ typedef enum tt_chart_mark {
   TT_CHART_BAND,    /* filled area between low and high */
   TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
   TT_CHART_DENSITY, /* the number of points in the cells of a grid */
-  TT_CHART_COUNT,   /* filled area from 0 to y, in a strip below the plot */
   TT_CHART_TRACE,   /* thin line of one member; cut at the range of the others */
   TT_CHART_MARKS
 } tt_chart_mark;

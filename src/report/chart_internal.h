@@ -9,8 +9,7 @@ enum {
   TT_CHART_WIDTH = 360, /* in pixels */
   TT_CHART_LEFT = 62,   /* ends of the plot */
   TT_CHART_RIGHT = 346,
-  TT_CHART_STRIP = 34, /* height of the strip of counts */
-  TT_CHART_STYLES = 6  /* colors; further series repeat them with other dashes */
+  TT_CHART_STYLES = 6 /* colors; further series repeat them with other dashes */
 };
 
 /* Axes: range and ticks */
@@ -44,8 +43,6 @@ typedef struct tt_panel {
   const tt_chart *c;
   tt_axis x, y;
   double top, bottom; /* of the plot */
-  double base;        /* position of the x axis: below the strip of counts */
-  double count;       /* largest count in the strip; 0 = no strip */
   int64_t points;
 } tt_panel;
 

@@ -130,15 +130,12 @@ static void put_trace(const tt_panel *p, const tt_chart_series *s)
 /* Fill the area between two lines over points [from, to). */
 static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t begin, int64_t end)
 {
-  int is_count = s->mark == TT_CHART_COUNT;
-  double scale = is_count ? TT_CHART_STRIP / fmax(p->count, 1) : 0;
   fprintf(p->f, "<path class=\"area m%d\" d=\"", s->style % TT_CHART_STYLES);
   for (int64_t i = begin; i < end; i = next_within(s, i, end))
     fprintf(p->f, "%c%.1f %.1f", i > begin ? 'L' : 'M', tt_panel_x(p, s->x[i]),
-            is_count ? p->base - scale * fmax(s->y[i], 0) : tt_panel_y(p, tt_chart_high(s, i)));
+            tt_panel_y(p, tt_chart_high(s, i)));
   for (int64_t i = end - 1; i >= begin; i = back_within(s, i, begin))
-    fprintf(p->f, "L%.1f %.1f", tt_panel_x(p, s->x[i]),
-            is_count ? p->base : tt_panel_y(p, tt_chart_low(s, i)));
+    fprintf(p->f, "L%.1f %.1f", tt_panel_x(p, s->x[i]), tt_panel_y(p, tt_chart_low(s, i)));
   fputs("Z\"/>\n", p->f);
 }
 
@@ -148,14 +145,6 @@ static void put_areas(const tt_panel *p, const tt_chart_series *s)
     for (to = begin; to < s->points && tt_chart_is_drawn(s, to);) to++;
     if (to > begin) put_area(p, s, begin, to);
   }
-}
-
-static void put_counts(const tt_panel *p, const tt_chart_series *s)
-{
-  put_areas(p, s);
-  if (s->name)
-    tt_chart_put_label(p->f, TT_CHART_LEFT + 8, p->base - TT_CHART_STRIP / 2.0 + 4.5,
-                       "class=\"note\"", s->name);
 }
 
 /* One path for all error bars. */
@@ -227,10 +216,12 @@ static void put_density(const tt_panel *p, const tt_chart_series *s)
 
 void tt_panel_put_series(const tt_panel *p, const tt_chart_series *s)
 {
-  static void (*const put[])(const tt_panel *, const tt_chart_series *) = {
-      [TT_CHART_LINE] = put_line,       [TT_CHART_TRACE] = put_trace,
-      [TT_CHART_BAND] = put_areas,      [TT_CHART_POINTS] = put_points,
-      [TT_CHART_DENSITY] = put_density, [TT_CHART_COUNT] = put_counts};
+  static void (*const put[])(const tt_panel *,
+                             const tt_chart_series *) = {[TT_CHART_LINE] = put_line,
+                                                         [TT_CHART_TRACE] = put_trace,
+                                                         [TT_CHART_BAND] = put_areas,
+                                                         [TT_CHART_POINTS] = put_points,
+                                                         [TT_CHART_DENSITY] = put_density};
   put[s->mark](p, s);
 }
 

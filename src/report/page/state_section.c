@@ -10,9 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { QUANTITIES = 5, LINE = 1024 };
-static const char *const quantity[QUANTITIES] = {"epoch", "loss_q25", "loss_q50", "loss_q75",
-                                                 "training"};
+enum { QUANTITIES = 4, LINE = 1024 };
+static const char *const quantity[QUANTITIES] = {"epoch", "loss_q25", "loss_q50", "loss_q75"};
 
 /* The lines of metrics.jsonl: value[quantity][line], NaN = unknown. */
 typedef struct progress_lines {
@@ -54,12 +53,10 @@ static void put_losses(FILE *f, const progress_lines *p)
 {
   tt_chart_series s[] = {
       tt_chart_points(TT_CHART_LINE, 0, "median of the members", p->n, p->value[0], p->value[2]),
-      tt_chart_ranges(TT_CHART_BAND, 0, NULL, p->n, p->value[0], NULL, p->value[1], p->value[3]),
-      tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", p->n, p->value[0],
-                      p->value[4])};
+      tt_chart_ranges(TT_CHART_BAND, 0, NULL, p->n, p->value[0], NULL, p->value[1], p->value[3])};
   tt_page_begin_charts(f);
   tt_page_chart(f, &(tt_chart){"Training so far", "band: half of the members",
-                               "epoch that every member has done", "training loss", 3, s,
+                               "epoch that every member has done", "training loss", 2, s,
                                .least_x_step = 1});
   tt_page_end_charts(f);
 }

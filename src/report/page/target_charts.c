@@ -17,7 +17,7 @@ enum {
   ROWS_OF_GROUP = 12,   /* at least, of the spread */
   TRACES = 100,         /* most members with a line of their own */
   TRACE_POINTS = 16000, /* of all lines of the page */
-  BASE = 5              /* series of learning curves without the members */
+  BASE = 4              /* series of learning curves without the members */
 };
 static const double normal_95 = 1.959964; /* standard deviations of a central 95 % interval */
 
@@ -269,7 +269,7 @@ static void describe_members(const tt_loss_history *h, int64_t epochs, char note
   snprintf(note, TEXT, "median, 10-90 %% of %s member%s", range, tt_plural(first));
 }
 
-/* Medians and bands of both losses, and the number of members. */
+/* Medians and bands of both losses. */
 static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt_chart_series *s)
 {
   static const char *const name[TT_LOSS_KINDS] = {"training", "validation"};
@@ -280,8 +280,6 @@ static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt
     s[i] = tt_chart_points(TT_CHART_LINE, i, name[i], epochs, epoch, q[1]);
     s[TT_LOSS_KINDS + i] = tt_chart_ranges(TT_CHART_BAND, i, NULL, epochs, epoch, NULL, q[0], q[2]);
   }
-  s[BASE - 1] = tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", epochs,
-                                epoch, h->members);
 }
 
 static void fill_trace(const tt_run_page *p, int64_t m, int64_t points, double *x, double *y)
