@@ -33,7 +33,7 @@ struct tt_cli_args {
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time, *preset, *method, *value, *better, *lease, *who;
   int points, csv, hdf5, with_inputs, replace;
-  int force, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
+  int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
@@ -122,6 +122,7 @@ struct tt_cli_args {
     "print the resolved configuration of the job that wrote the file")                             \
   X(MARKDOWN, "markdown", 0, NULL, FLAG(markdown), "print a Markdown page")                        \
   X(JSON, "json", 0, NULL, FLAG(json), "print one JSON object")                                    \
+  X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(CHECK, "check", 0, NULL, FLAG(check),                                                          \
     "compare each GPU with the CPU again, on every path that training can take")                   \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \

@@ -162,6 +162,10 @@ extern tt_comm *tt_world;
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \
     TT_CLI_JSON)                                                                                   \
+  X("watch", "DIRECTORY", 1, 1, watch, "show the state again and again until the end",             \
+    "Show the state of the run or the campaign in a directory every second until it ends. If "     \
+    "the output is not a terminal, show it once. Reads its files only.",                           \
+    TT_CLI_ONCE)                                                                                   \
   F("slurm", slurm, "write batch scripts; requeue a stopped job")                                  \
   X("options", "[NAME]", 0, 1, options, "explain the options of a job file",                       \
     "Explain every option of a job file, or those of a name: an option (train.loss, or loss) or "  \

@@ -6,6 +6,7 @@
 #include "src/report/run_status.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,21 @@ tt_err tt_verb_status(const tt_cli_args *args)
   tt_path_join(directory, "campaign", inside); /* the default of campaign.directory */
   if (e != TT_E_NOINPUT || !tt_campaign_is_local(inside)) return e;
   return TT_FAIL(NOINPUT, "%s; did you mean '%s'?", tt_err_last(), inside);
+}
+
+/* Each picture is one write: clear the screen, then the status. */
+tt_err tt_verb_watch(const tt_cli_args *args)
+{
+  const char *term = getenv("TERM");
+  int live = !args->once && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+  for (int running = 1; running;) {
+    TT_TRY(tt_run_is_running_local(args->file[0], &running));
+    if (live) printf("\033[H\033[2J%s\n\n", args->file[0]);
+    TT_TRY(tt_verb_status(args));
+    if (fflush(stdout) || !live) break;
+    if (running) sleep(1);
+  }
+  return TT_OK;
 }
 
 /* A campaign, or a folder that has campaigns in it and is no run. */

@@ -176,3 +176,12 @@ tt_err tt_run_status_print_local(const char *directory, int json)
   print_summary(&o);
   return o.results ? print_groups(directory) : TT_OK;
 }
+
+tt_err tt_run_is_running_local(const char *directory, int *running)
+{
+  static tt_status_file file;
+  TT_TRY(tt_status_file_read_local(directory, &file));
+  const char *state = file.status.state;
+  *running = !strcmp(state, "training") || !strcmp(state, "running");
+  return TT_OK;
+}

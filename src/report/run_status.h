@@ -14,4 +14,8 @@ tt_err tt_run_status_print_local(const char *directory, int json);
 /* Print a line "label  text", wrapped at 80 columns with the text from column 13 on. */
 void tt_status_line_print(const char *label, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Whether the run or the campaign in a directory has not ended, as its status.json says.
+ * Errors: as tt_run_status_print_local. */
+tt_err tt_run_is_running_local(const char *directory, int *running);
 #endif

@@ -12,6 +12,7 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -191,7 +192,25 @@ def check_campaign(screens, launch):
     lines = screens.show(*launch, TUTTI, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
                          f"campaign.directory={directory}")
     assert any("round 3" in line for line in lines), lines
-    screens.show(TUTTI, "status", f"c/{directory}")
+    for verb in ("watch", "status"):
+        screens.show(TUTTI, verb, f"c/{directory}")
+
+
+def check_watch(screens):
+    """The state of a run while it trains, until it ends."""
+    train = subprocess.Popen([TUTTI, "train", "job.yaml", "-q", "--set", "run.directory=long", "--set",
+                              "train.epochs=1000000", "--set", "train.batch_size=1"], stderr=subprocess.DEVNULL)
+    while train.poll() is None and not os.path.exists("long/status.json"):
+        time.sleep(0.01)
+    command = [TUTTI, "watch", "long"]
+    watch = screens.kind(command)
+    watch.wait_for("member-steps/s")
+    screens.keep(command, watch.lines(), "        (after a moment)")
+    train.send_signal(signal.SIGTERM)
+    assert train.wait(timeout=60) == 75
+    assert watch.wait() == 0
+    lines = screens.keep(command, watch.lines(), "        (at its end)")
+    assert any(re.match(r"state\s+stopped", line) for line in lines), lines
 
 
 def check_all(screens):
@@ -202,7 +221,8 @@ def check_all(screens):
     for launch in (launcher(0), launcher(2)):
         check_train(screens, launch)
         check_campaign(screens, launch)
-    for words in (["status", "out"], ["plan", "job.yaml"], ["report", "out"],
+    check_watch(screens)
+    for words in (["watch", "out"], ["status", "out"], ["plan", "job.yaml"], ["report", "out"],
                   ["info", "out/model.h5"], ["help"], ["help", "train"]):
         screens.show(TUTTI, *words)
 

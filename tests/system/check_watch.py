@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""The metrics and the status that a run writes while it trains.
+"""tutti watch, and the metrics that a run writes while it trains.
 
-metrics.jsonl has a JSON object in each line, and ends with the last
+`watch` shows the state once if the output is no terminal, and until the run ends on a terminal; no
+line has more than 80 columns. metrics.jsonl has a JSON object in each line, and ends with the last
 state; the example passes its numbers to a writer of TensorBoard.
 """
 import importlib
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -158,17 +161,51 @@ def check_stop_file():
     assert (status()["stop"], status()["resumed"]) == ("time", 2), status()
 
 
+def check_once():
+    shown, again = (re.sub(r"\d+:\d\d ago", "... ago", tutti("watch", *once, "out").out)
+                    for once in ([], ["--once"]))  # a second may pass between them
+    assert shown == again and "state       done" in shown, (shown, again)
+    assert "\33" not in shown and "loss        " in shown and "40 of at most 40" in shown, shown
+    assert "no run has started" in tutti("watch", "nowhere", code=66).err
+
+
+def set_state(**what):
+    path = pathlib.Path("out/status.json")
+    status = {**json.loads(path.read_text()), **what}
+    new = pathlib.Path("out/new.json")
+    new.write_text(json.dumps(status))
+    new.rename(path)
+
+
 def check_begin():
     """Before training begins, time and epochs are not known."""
-    assert "no run has started" in tutti("status", "nowhere", code=66).err
     shutil.copytree("out", "begun")
     path = pathlib.Path("begun/status.json")
     status = json.loads(path.read_text())
-    path.write_text(json.dumps({**status, "state": "training", "epoch": 0, "epochs": 0, "eta": -1, "members": 10**9,
-                                "training": 10**9, "reason": "a long reason " * 20}))
+    path.write_text(json.dumps({**status, "state": "training", "epoch": 0, "epochs": 0, "eta": -1}))
     shown = tutti("status", "begun").out
-    assert all(len(line) <= 80 for line in shown.split("\n")), shown
     assert "epoch       not known before training begins\n" in shown and "time left   ?\n" in shown, shown
+
+
+def check_live():
+    set_state(state="training", members=10**9, training=10**9, reason="a long reason " * 20)
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([TUTTI, "watch", "out"], stdout=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    shown = ""
+    while "results" not in shown:
+        shown += os.read(ours, 65536).decode()
+    set_state(state="done")
+    end = time.monotonic() + 20
+    while child.poll() is None and time.monotonic() < end:
+        try:
+            shown += os.read(ours, 65536).decode()
+        except OSError:  # the terminal is closed
+            break
+    assert child.wait(timeout=20) == 0
+    pictures = shown.split("\33[H\33[2J")[1:]
+    assert len(pictures) >= 2 and "training" in pictures[0] and "state       done" in pictures[-1], shown
+    assert all(len(line) <= 80 for line in shown.replace("\r", "").split("\n")), shown
 
 
 def main():
@@ -178,7 +215,9 @@ def main():
     pathlib.Path("job.yaml").write_text(JOB)
     check_metrics()
     check_stop_file()
+    check_once()
     check_begin()
+    check_live()
     check_cut_line()
 
 
