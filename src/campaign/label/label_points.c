@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From the queries to the record */
+/* Points of the queries */
 
 /* Texts of the inputs, [queries][D], NULL where an input is a number. A text that is no level is
  * only in the pool. */
@@ -25,18 +25,24 @@ static tt_err find_texts(const tt_label_request *q, char **text, int *any)
   return TT_OK;
 }
 
-/* Queued points of a round that is repeated with other queries: nobody shall label them. */
-static tt_err unqueue_others(const tt_labeling *a)
+/* Points that wait for a label and shall not have it now: of queries that a repeated round no
+ * longer has; and those that an earlier start has asked for itself, if people label now. */
+static tt_err withdraw(const tt_labeling *a)
 {
   tt_points *p = a->request->points;
+  int mode = a->request->cfg->label_mode, people = mode == TT_LABEL_ask || mode == TT_LABEL_files;
   int8_t *is_own = NULL;
   int64_t *other = NULL, n = 0;
   tt_points_lock(p);
   tt_err e = TT_ALLOC(is_own, tt_points_count(p));
   if (!e) e = TT_ALLOC(other, tt_points_count(p));
   for (int64_t i = 0; !e && i < a->request->queries->count; i++) is_own[a->point[i]] = 1;
-  for (int64_t i = 0; !e && i < tt_points_count(p); i++)
-    if (!is_own[i] && tt_points_at(p, i)->state == TT_POINT_queued) other[n++] = i;
+  for (int64_t i = 0; !e && i < tt_points_count(p); i++) {
+    const tt_point *t = tt_points_at(p, i);
+    int asked = t->state == TT_POINT_asked;
+    int waits = asked || t->state == TT_POINT_queued || t->state == TT_POINT_expired;
+    if (is_own[i] ? asked && !t->lease && people : waits) other[n++] = i;
+  }
   const tt_point_change c = {.count = n, .point = other, .to = TT_POINT_proposed};
   if (!e) e = tt_points_change_local(p, &c);
   tt_points_unlock(p);
@@ -61,7 +67,7 @@ tt_err tt_label_points_create(tt_labeling *a)
                            .text = any ? text : NULL,
                            .round = (int32_t)q->round};
   if (!e) e = tt_points_add_unknown_local(q->points, &n, a->point);
-  if (!e) e = unqueue_others(a);
+  if (!e) e = withdraw(a);
   for (int64_t i = 0; text && i < own->count * own->inputs; i++) tt_free(text[i]);
   tt_free(text);
   return e;
@@ -172,7 +178,7 @@ tt_err tt_label_points_update(tt_labeling *a)
   return TT_OK;
 }
 
-/* From the record */
+/* Labels of the record */
 
 static void copy_label(const tt_labeling *a, int64_t query, double *y, char *why, int capacity)
 {

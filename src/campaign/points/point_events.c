@@ -3,8 +3,9 @@
  *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
  *   {"begin": 3, ...}: a round begins
  *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
- * state: one name, or one for each point. Other keys: row, round, random, x (proposed);
- * lease, until (asked); y (labeled); why; again. */
+ * state: one name, or one for each point. Other keys: row, round, random, x or x_hash (proposed);
+ * lease, until (asked); y (labeled); why; again. The last key of each line is xxh3, a checksum of
+ * the number of the line and of all before this key. */
 #include "src/campaign/points/points_internal.h"
 
 #include "core/base/clock.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 const char *const tt_point_state_name[] = {TT_POINT_STATES(TT_ROW_NAME) NULL};
 
@@ -147,6 +149,7 @@ static void create_point(tt_points *p, const json_t *event, int64_t i)
   int64_t k = p->count++;
   const json_t *row = at(event, "row", i), *x = at(event, "x", i);
   p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
+                           .x_hash = (uint64_t)json_integer_value(at(event, "x_hash", i)),
                            .round = (int32_t)json_integer_value(json_object_get(event, "round")),
                            .random = (int8_t)json_integer_value(at(event, "random", i))};
   p->has_x[k] = (int8_t)tt_json_read_row(x, p->input.count, p->x + k * p->input.count);
@@ -255,10 +258,29 @@ static tt_err take(tt_points *p, const json_t *event, int64_t line)
   return apply(p, event, created, line);
 }
 
+#define CHECKSUM ", \"xxh3\": \"%016" PRIx64 "\"}\n"
+enum { CHECKSUM_BYTES = 30 };
+
+static uint64_t hash_line(const char *text, size_t bytes, int64_t line)
+{
+  return XXH3_64bits_withSeed(text, bytes, (uint64_t)line);
+}
+
+static tt_err check_line(const tt_points *p, const char *text, size_t bytes, int64_t line)
+{
+  char wanted[CHECKSUM_BYTES + 1];
+  size_t n = bytes > CHECKSUM_BYTES ? bytes - CHECKSUM_BYTES : 0;
+  snprintf(wanted, sizeof wanted, CHECKSUM, hash_line(text, n, line));
+  if (n && !memcmp(text + n, wanted, CHECKSUM_BYTES)) return TT_OK;
+  return TT_FAIL(DATA, "%s:%" PRId64 ": the line does not match its checksum xxh3" TT_RECORD_CURE,
+                 p->events, line);
+}
+
 tt_err tt_point_event_take(void *points, const char *text, size_t bytes, int64_t line)
 {
   tt_points *p = points;
   char why[1024];
+  TT_TRY(check_line(p, text, bytes, line));
   json_t *event = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
   tt_err e = take(p, event, line);
   json_decref(event);
@@ -278,10 +300,14 @@ tt_err tt_json_line(json_t *value, char **text)
 
 static tt_err append(tt_points *p, json_t *event)
 {
-  char *text = NULL;
-  tt_err e = tt_json_line(event, &text);
+  char *object = NULL, *text = NULL;
+  TT_TRY(tt_json_line(event, &object));
+  size_t n = strlen(object) - strlen("}\n");
+  object[n] = '\0';
+  tt_err e = tt_text_format(&text, "%s" CHECKSUM, object,
+                            hash_line(object, n, tt_line_log_lines(p->log) + 1));
   if (!e) e = tt_line_log_append_local(p->log, text);
-  tt_free(text);
+  tt_free_all(&object, &text);
   return e;
 }
 

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 void tt_points_close_local(tt_points **points)
 {
@@ -29,6 +30,15 @@ void tt_points_close_local(tt_points **points)
 
 /* points.h5 */
 
+static uint64_t hash_inputs(const tt_points *p, int64_t i)
+{
+  int64_t D = p->input.count;
+  uint64_t h = XXH3_64bits(p->x + i * D, (size_t)D * sizeof *p->x);
+  for (int64_t k = i * D; p->text && k < (i + 1) * D; k++)
+    if (p->text[k]) h = XXH3_64bits_withSeed(p->text[k], strlen(p->text[k]), h);
+  return h;
+}
+
 /* The inputs that no event has. */
 static tt_err take_inputs(tt_points *p, const tt_oracle_input *in, char **text)
 {
@@ -40,6 +50,10 @@ static tt_err take_inputs(tt_points *p, const tt_oracle_input *in, char **text)
     if (text && !p->text) TT_TRY(TT_ALLOC(p->text, p->capacity * D));
     for (int64_t d = 0; text && d < D; d++)
       if (text[i * D + d]) TT_TRY(tt_text_set(&p->text[i * D + d], text[i * D + d]));
+    if (hash_inputs(p, i) != p->point[i].x_hash)
+      return TT_FAIL(
+          DATA, "%s: the inputs of point %" PRId64 " do not match their checksum" TT_RECORD_CURE,
+          p->file, i);
   }
   return TT_OK;
 }
@@ -69,8 +83,8 @@ static tt_err complete_inputs(tt_points *p)
   TT_TRY(read_inputs(p));
   while (missing < p->count && p->has_x[missing]) missing++;
   if (missing == p->count) return TT_OK;
-  return TT_FAIL(DATA, "%s has no point %" PRId64 ", which %s:%" PRId64 " names", p->file, missing,
-                 p->events, p->point[missing].line);
+  return TT_FAIL(DATA, "%s has no point %" PRId64 ", which %s:%" PRId64 " names" TT_RECORD_CURE,
+                 p->file, missing, p->events, p->point[missing].line);
 }
 
 static tt_err write_inputs(const tt_points *p, int64_t count)
@@ -249,9 +263,10 @@ static tt_err put_inputs(tt_points *p, const tt_new_points *n)
 
 static json_t *added_event(const tt_points *p, const tt_new_points *n)
 {
-  json_t *o = json_object(), *point = json_array(), *random = json_array();
+  json_t *o = json_object(), *point = json_array(), *random = json_array(), *hash = json_array();
   for (int64_t i = 0; i < n->count; i++) {
     json_array_append_new(point, json_integer(p->count + i));
+    json_array_append_new(hash, json_integer((json_int_t)hash_inputs(p, p->count + i)));
     json_array_append_new(random, json_integer(n->random && n->random[i]));
   }
   tt_json_set(&o, "point", point);
@@ -260,6 +275,7 @@ static json_t *added_event(const tt_points *p, const tt_new_points *n)
   tt_json_set(&o, "random", random);
   if (n->row) tt_json_set(&o, "row", tt_json_integers(n->count, n->row));
   if (n->in_event) tt_json_set(&o, "x", tt_json_rows(n->count, p->input.count, n->x));
+  tt_json_set(&o, "x_hash", hash);
   return o;
 }
 

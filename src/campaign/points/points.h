@@ -4,7 +4,7 @@
  * A point is a row of inputs that the campaign wants labeled, or that somebody has labeled. Its
  * number, from 0 on, is for life: it depends neither on pool files nor on rounds. points.h5 has its
  * inputs, events.jsonl all that has happened to it. A line is synced before what it announces is
- * done, and has all or none of its changes. In memory is what the two files say, and nothing else.
+ * done, and has all or none of its changes. Memory holds only what the two files say.
  * All functions may be called by several threads; those that read hold the lock meanwhile. */
 #ifndef TT_POINTS_H
 #define TT_POINTS_H
@@ -14,7 +14,7 @@
 
 /* name, meaning */
 #define TT_POINT_STATES(X)                                                                         \
-  X(proposed, "known, but nobody shall label it")                                                  \
+  X(proposed, "known; it is not to be labeled now")                                                \
   X(queued, "waits until somebody asks for it")                                                    \
   X(asked, "somebody labels it, until the lease ends")                                             \
   X(labeled, "has a label")                                                                        \
@@ -44,10 +44,12 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(asked, impossible, 0)                                                                          \
   X(asked, crashed, 0)                                                                             \
   X(asked, expired, 0)                                                                             \
+  X(asked, proposed, 0) /* as queued; or label.mode has changed */                                 \
   X(crashed, queued, 0)                                                                            \
   X(crashed, labeled, 0)                                                                           \
   X(crashed, impossible, 0)                                                                        \
   X(expired, queued, 0)                                                                            \
+  X(expired, proposed, 0)                                                                          \
   X(expired, labeled, 0)                                                                           \
   X(expired, impossible, 0)                                                                        \
   X(expired, crashed, 0)                                                                           \
@@ -59,11 +61,12 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(crashed, proposed, 1)
 
 typedef struct tt_point {
-  int64_t row;   /* of the pool, -1 = of no pool */
-  int64_t line;  /* of events.jsonl: its last event */
-  int64_t until; /* when its lease ends, seconds since 1970; 0 = never */
-  int32_t round; /* of the campaign */
-  int32_t lease; /* number of its lease + 1; 0 = none */
+  int64_t row;     /* of the pool, -1 = of no pool */
+  int64_t line;    /* of events.jsonl: its last event */
+  int64_t until;   /* when its lease ends, seconds since 1970; 0 = never */
+  uint64_t x_hash; /* of its inputs in points.h5 */
+  int32_t round;   /* of the campaign */
+  int32_t lease;   /* number of its lease + 1; 0 = none */
   int32_t crashes;
   int8_t state, random;
   char *why; /* it has no label; NULL = unknown */
@@ -76,7 +79,7 @@ typedef struct tt_points tt_points;
  *                  NULL: those of the record
  *   who            this process, in all its events
  * Errors: NOINPUT (no record), DATA (a line is damaged, or a change is not allowed: file:line;
- * points.h5 lacks points; other columns), CANTCREAT, IO, MEM, STOPPED. */
+ * points.h5 lacks points, or has other inputs; other columns), CANTCREAT, IO, MEM, STOPPED. */
 tt_err tt_points_open_local(const char *directory, tt_line_log_use use, const tt_columns *input,
                             const tt_columns *target, const char *who, tt_points **out);
 void tt_points_close_local(tt_points **p); /* accepts NULL */

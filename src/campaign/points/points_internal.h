@@ -1,9 +1,13 @@
-/* points_internal.h — the record in memory. Private to points.c and point_events.c. */
+/* points_internal.h — the record in memory. Private to src/campaign/points. */
 #ifndef TT_POINTS_INTERNAL_H
 #define TT_POINTS_INTERNAL_H
 #include "src/campaign/points/points.h"
 
 #include <pthread.h>
+
+#define TT_RECORD_CURE                                                                             \
+  "; restore events.jsonl and points.h5 from a backup, or move events.jsonl away: the next start " \
+  "makes both again from campaign.h5"
 
 struct tt_points {
   pthread_mutex_t lock;
