@@ -46,9 +46,6 @@ tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net,
                                   tt_oracle_input **out);
 /* The same without x, which is NULL. */
 tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out);
-/* The texts of an HDF5 file of which `a` was read: *text [count][D], NULL where an input is a
- * number; *text NULL: there are none. Owner of all: the caller, tt_free. Errors: DATA, IO, MEM. */
-tt_err tt_oracle_input_read_texts_local(const char *file, const tt_oracle_input *a, char ***text);
 void tt_oracle_input_destroy(tt_oracle_input **a);
 
 /* A file with the first line that a CSV output must have, "id,<names of the targets>", for the

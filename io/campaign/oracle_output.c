@@ -182,31 +182,6 @@ tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out)
   return read_input(file, NULL, 1, out);
 }
 
-static tt_err read_texts(tt_h5_reader *r, const tt_oracle_input *a, char ***text)
-{
-  int64_t dims[] = {a->count, a->inputs, -1};
-  char *padded = NULL, one[TT_PATH_MAX];
-  if (!tt_h5_has_local(r, "x_text")) return TT_OK;
-  TT_TRY(tt_schema_read_array_local(r, "x_text", TT_H5_CHAR, 3, dims, &padded));
-  tt_err e = TT_ALLOC(*text, a->count * a->inputs);
-  for (int64_t i = 0; !e && i < a->count * a->inputs; i++) {
-    snprintf(one, sizeof one, "%.*s", (int)dims[2], padded + i * dims[2]);
-    if (*one) e = tt_text_set(&(*text)[i], one);
-  }
-  tt_free(padded);
-  return e;
-}
-
-tt_err tt_oracle_input_read_texts_local(const char *file, const tt_oracle_input *a, char ***text)
-{
-  tt_h5_reader *r = NULL;
-  *text = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = read_texts(r, a, text);
-  tt_h5_close_local(&r);
-  return e;
-}
-
 /* Outputs */
 
 static tt_err allocate_output(tt_oracle_output *l, int64_t count, const tt_columns *target,

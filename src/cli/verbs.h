@@ -46,8 +46,8 @@ extern tt_comm *tt_world;
     "tutti campaign run.",                                                                         \
     TT_CLI_END)                                                                                    \
   X("check", "DIRECTORY", 1, 1, campaign_check, "compare the record of the points with the rest",  \
-    "Rebuild the state of every point from events.jsonl and points.h5, print how many are in "     \
-    "which state, and compare the labels with those of campaign.h5.",                              \
+    "Rebuild the state of every point from events.jsonl, print how many are in which state, and "  \
+    "compare the labels with those of campaign.h5.",                                               \
     TT_CLI_END)                                                                                    \
   X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
     "Run the label command for one group of candidates, in the group's directory. The tasks "      \

@@ -68,14 +68,10 @@ static void put_points(const tt_points *p, int64_t n, const int64_t *point, json
   int64_t D = p->input.count;
   json_t *x = json_array(), *text = json_array();
   for (int64_t i = 0; i < n; i++) {
-    json_t *row = tt_json_rows(1, D, p->x + point[i] * D), *words = json_array();
+    json_t *row = tt_json_rows(1, D, p->x + point[i] * D);
     json_array_append(x, json_array_get(row, 0));
     json_decref(row);
-    for (int64_t d = 0; d < D; d++) {
-      const char *word = p->text ? p->text[point[i] * D + d] : NULL;
-      json_array_append_new(words, word ? tt_json_text(word) : json_null());
-    }
-    json_array_append_new(text, words);
+    if (p->text) json_array_append_new(text, tt_json_texts(D, tt_points_text(p, point[i])));
   }
   tt_json_set(out, "point", tt_json_integers(n, point));
   tt_json_set(out, "x", x);
@@ -251,7 +247,7 @@ static tt_err judge_rows(told *t)
 static tt_err record(told *t, const double *x, int64_t *news)
 {
   int64_t T = t->p->target.count, n = 0;
-  const tt_new_points added = {.count = t->rows, .x = x, .in_event = 1};
+  const tt_new_points added = {.count = t->rows, .x = x};
   if (x) TT_TRY(tt_points_add_unknown_local(t->p, &added, t->point));
   for (int64_t i = 0; i < t->rows; i++) {
     if (t->next[i] == KNOWN) continue;

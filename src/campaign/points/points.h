@@ -1,10 +1,10 @@
-/* points.h — the record of every point of a campaign: DIR/events.jsonl and DIR/points.h5. Local;
- * only rank 0 has it. docs/files.md describes the two files.
+/* points.h — the record of every point of a campaign: DIR/events.jsonl. Local; only rank 0 has it.
+ * docs/files.md describes the file.
  *
  * A point is a row of inputs that the campaign wants labeled, or that somebody has labeled. Its
- * number, from 0 on, is for life: it depends neither on pool files nor on rounds. points.h5 has its
- * inputs, events.jsonl all that has happened to it. A line is synced before what it announces is
- * done, and has all or none of its changes. Memory holds only what the two files say.
+ * number, from 0 on, is for life: it depends neither on pool files nor on rounds. A line of the
+ * file is an event that has happened to points. It is synced before what it announces is done, and
+ * has all or none of its changes. Memory holds only what the file says.
  * All functions may be called by several threads; those that read hold the lock meanwhile. */
 #ifndef TT_POINTS_H
 #define TT_POINTS_H
@@ -61,12 +61,11 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(crashed, proposed, 1)
 
 typedef struct tt_point {
-  int64_t row;     /* of the pool, -1 = of no pool */
-  int64_t line;    /* of events.jsonl: its last event */
-  int64_t until;   /* when its lease ends, seconds since 1970; 0 = never */
-  uint64_t x_hash; /* of its inputs in points.h5 */
-  int32_t round;   /* of the campaign */
-  int32_t lease;   /* number of its lease + 1; 0 = none */
+  int64_t row;   /* of the pool, -1 = of no pool */
+  int64_t line;  /* of events.jsonl: its last event */
+  int64_t until; /* when its lease ends, seconds since 1970; 0 = never */
+  int32_t round; /* of the campaign */
+  int32_t lease; /* number of its lease + 1; 0 = none */
   int32_t crashes;
   int8_t state, random;
   char *why; /* it has no label; NULL = unknown */
@@ -79,7 +78,7 @@ typedef struct tt_points tt_points;
  *                  NULL: those of the record
  *   who            this process, in all its events
  * Errors: NOINPUT (no record), DATA (a line is damaged, or a change is not allowed: file:line;
- * points.h5 lacks points, or has other inputs; other columns), CANTCREAT, IO, MEM, STOPPED. */
+ * other columns), CANTCREAT, IO, MEM, STOPPED. */
 tt_err tt_points_open_local(const char *directory, tt_line_log_use use, const tt_columns *input,
                             const tt_columns *target, const char *who, tt_points **out);
 void tt_points_close_local(tt_points **p); /* accepts NULL */
@@ -116,7 +115,6 @@ typedef struct tt_new_points {
   const double *x;      /* [count][D] */
   char *const *text;    /* [count][D] NULL where an input is a number, or NULL: there are none */
   int32_t round;
-  int in_event; /* 1 = the inputs are in the event, and not yet in points.h5: no call of HDF5 */
 } tt_new_points;
 
 /* Add the rows with number -1, with the numbers from tt_points_count on, as proposed points; set

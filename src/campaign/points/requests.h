@@ -53,7 +53,7 @@ void tt_inbox_end_local(tt_inbox **b); /* accepts NULL */
  * before the record is opened. Errors: STOPPED (one has its lock for a minute), CANTCREAT, IO. */
 tt_err tt_inbox_wait_local(const char *directory);
 
-/* `tutti campaign check DIR`: rebuild the points from events.jsonl and points.h5, compare them with
+/* `tutti campaign check DIR`: rebuild the points from events.jsonl, compare them with
  * campaign.h5, and print what there is. Errors: DATA (they differ), as tt_points_open_local. */
 tt_err tt_points_check_local(const char *directory);
 #endif
