@@ -130,7 +130,7 @@ extern tt_comm *tt_world;
     "Print points that the campaign in a directory wants labeled, with their ids. Nobody else "    \
     "gets them until the lease ends. The exit code is 75 if there are none now, and 1 if the "     \
     "campaign has ended. Example: tutti ask campaign -k 8 > points.csv",                           \
-    TT_CLI_POINTS, TT_CLI_LEASE, TT_CLI_WHO, TT_CLI_CSV, TT_CLI_HDF5)                              \
+    TT_CLI_POINTS, TT_CLI_LEASE, TT_CLI_WHO, TT_CLI_HDF5)                                          \
   X("tell", "DIRECTORY LABELS", 2, 2, tell, "give labels to a campaign",                           \
     "Give the labels in a file to the campaign in a directory: the ids of tutti ask, the targets " \
     "by their names, and optionally status (ok, impossible, crashed, later). All rows are taken "  \

@@ -47,7 +47,6 @@ tt_err tt_verb_ask(const tt_cli_args *args)
                       .who = args->who,
                       .hdf5 = args->hdf5};
   if (args->lease) TT_TRY(tt_config_parse_duration("--lease", args->lease, &o.lease));
-  if (args->csv && args->hdf5) return TT_FAIL(USAGE, "give --csv or --hdf5, not both");
   return tt_ask_local(&o);
 }
 

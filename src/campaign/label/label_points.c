@@ -123,50 +123,23 @@ tt_err tt_label_points_queue(tt_labeling *a)
 
 /* Results of groups */
 
-/* The points of the group without an answer: those with labels, and the others. */
-static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double *y, const char *why)
-{
-  int64_t T = a->target->count, *point = NULL, n = 0;
-  int failed = g->state == TT_LABEL_GROUP_failed;
-  int8_t *becomes = NULL;
-  double *label = NULL;
-  tt_err e = TT_ALLOC(point, g->count);
-  if (!e) e = TT_ALLOC(becomes, g->count);
-  if (!e) e = TT_ALLOC(label, g->count * T);
-  for (int64_t i = 0; !e && i < g->count; i++) {
-    point[n] = a->point[g->query[i]];
-    int state = tt_points_at(a->request->points, point[n])->state;
-    int labeled = !failed && tt_labeled_rows(y + i * T, 1, T) > 0;
-    if (state == TT_POINT_labeled || state == TT_POINT_impossible ||
-        (failed && state == TT_POINT_crashed))
-      continue;
-    becomes[n] = labeled ? TT_POINT_labeled : failed ? TT_POINT_crashed : TT_POINT_impossible;
-    for (int64_t k = 0; k < T; k++) label[n * T + k] = labeled ? y[i * T + k] : (double)NAN;
-    n++;
-  }
-  const tt_point_change c = {n, point, 0, becomes, label, NULL, 0, NULL, why, 0};
-  if (!e) e = tt_points_change_local(a->request->points, &c);
-  tt_free_all(&point, &becomes, &label);
-  return e;
-}
-
 static tt_err record_group(tt_labeling *a, tt_label_group *g)
 {
   char why[1024] = "", path[TT_PATH_MAX];
   double *y = NULL;
-  tt_err e;
-  if (g->state == TT_LABEL_GROUP_labeled) {
+  int64_t *point = NULL;
+  tt_err e = TT_ALLOC(point, g->count);
+  for (int64_t i = 0; !e && i < g->count; i++) point[i] = a->point[g->query[i]];
+  if (!e && g->state == TT_LABEL_GROUP_labeled) {
     e = tt_label_group_read_labels(g, a->target, &y, why, sizeof why);
-  } else {
+  } else if (!e) {
     tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
     e = tt_file_read_text(path, why, sizeof why);
     why[strcspn(why, "\n")] = '\0';
   }
-  tt_points_lock(a->request->points);
-  if (!e) e = record_rows(a, g, y, why);
-  tt_points_unlock(a->request->points);
+  if (!e) e = tt_points_answer_local(a->request->points, g->count, point, y, why);
   g->recorded = !e;
-  tt_free(y);
+  tt_free_all(&point, &y);
   return e;
 }
 

@@ -268,23 +268,30 @@ tt_err tt_points_add_unknown_local(tt_points *p, const tt_new_points *n, int64_t
   return e;
 }
 
-/* The labels of points without an answer, one event. */
-static tt_err set_unanswered(tt_points *p, int64_t count, int64_t *number, const double *y)
+tt_err tt_points_answer_local(tt_points *p, int64_t count, int64_t *number, const double *y,
+                              const char *why)
 {
   int64_t T = p->target.count, n = 0;
   int8_t *becomes = NULL;
   double *label = NULL;
   tt_err e = TT_ALLOC(becomes, count);
   if (!e) e = TT_ALLOC(label, count * T);
+  tt_points_lock(p);
   for (int64_t i = 0; !e && i < count; i++) {
     int state = p->point[number[i]].state;
-    if (state == TT_POINT_labeled || state == TT_POINT_impossible) continue;
-    becomes[n] = tt_labeled_rows(y + i * T, 1, T) ? TT_POINT_labeled : TT_POINT_impossible;
-    memcpy(label + n * T, y + i * T, (size_t)T * sizeof *y);
+    if (state == TT_POINT_labeled || state == TT_POINT_impossible ||
+        (!y && state == TT_POINT_crashed))
+      continue;
+    becomes[n] = !y                                     ? TT_POINT_crashed
+                 : tt_labeled_rows(y + i * T, 1, T) > 0 ? TT_POINT_labeled
+                                                        : TT_POINT_impossible;
+    if (y) memcpy(label + n * T, y + i * T, (size_t)T * sizeof *y);
     number[n++] = number[i];
   }
-  const tt_point_change c = {.count = n, .point = number, .to_each = becomes, .y = label};
+  const tt_point_change c = {
+      .count = n, .point = number, .to_each = becomes, .y = y ? label : NULL, .why = why};
   if (!e) e = tt_points_change_local(p, &c);
+  tt_points_unlock(p);
   tt_free_all(&becomes, &label);
   return e;
 }
@@ -297,7 +304,7 @@ tt_err tt_points_adopt_local(tt_points *p, const tt_new_points *n, const tt_net_
   tt_points_lock(p);
   tt_err e = tt_points_find_local(p, n->count, n->row, n->x, net, number);
   if (!e) e = tt_points_add_unknown_local(p, n, number);
-  if (!e) e = set_unanswered(p, n->count, number, y);
+  if (!e) e = tt_points_answer_local(p, n->count, number, y, NULL);
   tt_points_unlock(p);
   tt_free(number);
   return e;

@@ -142,6 +142,14 @@ tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64
  * names the line of the last event of the point), IO, MEM, STOPPED. */
 tt_err tt_points_change_local(tt_points *p, const tt_point_change *c);
 
+/* The answers of those points that have none, one event.
+ *   number  [count] overwritten
+ *   y       [count][T] labels, all NaN where there can be none; NULL: an attempt has failed
+ *   why     there is no label, or NULL
+ * Errors: as tt_points_change_local; MEM. */
+tt_err tt_points_answer_local(tt_points *p, int64_t count, int64_t *number, const double *y,
+                              const char *why);
+
 /* Points that have labels already, of another file: those that the record lacks are added, and
  * those without an answer become labeled, or impossible where all labels are NaN.
  *   y  [n->count][T]; n and net as above
