@@ -181,6 +181,9 @@ tt_err tt_config_load(const char *file, const char *const *set, int nset, tt_con
  * Local. Errors: NOINPUT, MEM. */
 tt_err tt_config_read_file(const char *file, char **text, int64_t *bytes);
 
+/* A duration of the command line, "90s" or "2h", as in a job file. Errors: USAGE. */
+tt_err tt_config_parse_duration(const char *option, const char *text, double *seconds);
+
 /* The resolved configuration as YAML that tt_config_parse reads back to the same values, one option
  * per line in table order; campaign sections only for a campaign; for an ensemble, its own options
  * and the values that differ from the job. *text is owned by the caller, tt_free. Local. Errors:

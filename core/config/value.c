@@ -157,6 +157,15 @@ static int parse_with_unit(const unit_table *table, const char *text, const char
                 table->example);
 }
 
+tt_err tt_config_parse_duration(const char *option, const char *text, double *seconds)
+{
+  char why[TT_REASON_SIZE];
+  if (!parse_with_unit(&durations, text, text, seconds, why))
+    return TT_FAIL(USAGE, "%s: %s", option, why);
+  if (*seconds > 0.0 && *seconds < 1e10) return TT_OK;
+  return TT_FAIL(USAGE, "%s: '%s' is not above 0, or is longer than 300 years", option, text);
+}
+
 /* `auto`, stored as -1, for options with the default auto. */
 static int parse_auto(const tt_option *o, const char *text, tt_value *out)
 {

@@ -50,7 +50,7 @@ double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_predic
 {
   double sign = rule->goal == TT_GOAL_minimize ? -1.0 : 1.0;
   switch (rule->by) {
-#define X(name, needs, variance, formula, meaning)                                                 \
+#define X(name, needs, formula, meaning)                                                           \
   case TT_ACQUISITION_##name: return formula;
     TT_ACQUISITIONS(X)
 #undef X

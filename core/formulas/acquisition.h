@@ -33,49 +33,41 @@ typedef enum tt_acquisition_need {
   TT_NEEDS_KAPPA = 128          /* option score.kappa */
 } tt_acquisition_need;
 
-/* Which variance a score uses. */
-typedef enum tt_acquisition_variance {
-  TT_VARIANCE_none,
-  TT_VARIANCE_epistemic, /* of the members: noise of the labels does not change the score */
-  TT_VARIANCE_total      /* with the noise of the labels */
-} tt_acquisition_variance;
-
 /* One row is one score. Its formula uses `o` (tt_prediction_stats), `rule`
  * (tt_acquisition_settings) and `sign`, -1 with goal: minimize, else 1.
- * name, set of needs (0: only the row number), variance, formula, meaning with source. */
+ * name, set of needs (0: only the row number), formula, meaning with source. */
 #define TT_ACQUISITIONS(X)                                                                         \
-  X(epistemic_std, TT_NEEDS_MEAN_STD, TT_VARIANCE_epistemic, o->epistemic,                         \
+  X(epistemic_std, TT_NEEDS_MEAN_STD, o->epistemic,                                                \
     "standard deviation of the members' means: the ensemble's")                                    \
-  X(relative_std, TT_NEEDS_MEAN_STD | TT_NEEDS_FLOOR, TT_VARIANCE_epistemic,                       \
+  X(relative_std, TT_NEEDS_MEAN_STD | TT_NEEDS_FLOOR,                                              \
     o->epistemic / (fabs(o->mean - o->target_zero) + rule->floor),                                 \
     "epistemic_std / (|prediction| + score.floor)")                                                \
-  X(total_std, TT_NEEDS_MEAN_STD, TT_VARIANCE_total, o->total, "epistemic and aleatoric together") \
-  X(disagreement, TT_NEEDS_MEMBERS, TT_VARIANCE_epistemic,                                         \
+  X(total_std, TT_NEEDS_MEAN_STD, o->total, "epistemic and aleatoric together")                    \
+  X(disagreement, TT_NEEDS_MEMBERS,                                                                \
     o->classes ? tt_largest_kl_divergence(o) : tt_largest_distance(o),                             \
     "largest distance of a member from the mean; of classes: largest KL divergence of a member "   \
     "from the mean probabilities (McCallum & Nigam 1998)")                                         \
-  X(entropy, TT_NEEDS_CLASSES, TT_VARIANCE_total,                                                  \
-    tt_clamp_to_zero(tt_entropy(o->classes, o->p, 1)), "of the mean probabilities (Shannon 1948)") \
-  X(bald, TT_NEEDS_CLASSES | TT_NEEDS_MEMBER_ENTROPY, TT_VARIANCE_epistemic,                       \
+  X(entropy, TT_NEEDS_CLASSES, tt_clamp_to_zero(tt_entropy(o->classes, o->p, 1)),                  \
+    "of the mean probabilities (Shannon 1948)")                                                    \
+  X(bald, TT_NEEDS_CLASSES | TT_NEEDS_MEMBER_ENTROPY,                                              \
     tt_clamp_to_zero(tt_entropy(o->classes, o->p, 1) - o->member_entropy),                         \
     "mutual information of label and member: entropy less the members' mean entropy "              \
     "(Houlsby et al. 2011)")                                                                       \
-  X(vote_entropy, TT_NEEDS_CLASSES | TT_NEEDS_MEMBERS, TT_VARIANCE_epistemic, tt_vote_entropy(o),  \
+  X(vote_entropy, TT_NEEDS_CLASSES | TT_NEEDS_MEMBERS, tt_vote_entropy(o),                         \
     "entropy of the members' votes (Dagan & Engelson 1995)")                                       \
   X(expected_improvement, TT_NEEDS_MEAN_STD | TT_NEEDS_BEST_LABEL | TT_NEEDS_GOAL,                 \
-    TT_VARIANCE_total, tt_expected_improvement(sign * (o->mean - o->best), o->total),              \
+    tt_expected_improvement(sign * (o->mean - o->best), o->total),                                 \
     "over the best label so far, of a Gaussian with mean and total_std (Jones et al. 1998)")       \
-  X(confidence_bound, TT_NEEDS_MEAN_STD | TT_NEEDS_GOAL | TT_NEEDS_KAPPA, TT_VARIANCE_total,       \
+  X(confidence_bound, TT_NEEDS_MEAN_STD | TT_NEEDS_GOAL | TT_NEEDS_KAPPA,                          \
     sign * o->mean + rule->kappa * o->total,                                                       \
     "mean + kappa total_std; minimize: -mean + kappa total_std (Cox & John 1992)")                 \
   X(epistemic_improvement, TT_NEEDS_MEAN_STD | TT_NEEDS_BEST_LABEL | TT_NEEDS_GOAL,                \
-    TT_VARIANCE_epistemic, tt_expected_improvement(sign * (o->mean - o->best), o->epistemic),      \
+    tt_expected_improvement(sign * (o->mean - o->best), o->epistemic),                             \
     "expected_improvement with epistemic_std: of the target without its noise")                    \
-  X(epistemic_bound, TT_NEEDS_MEAN_STD | TT_NEEDS_GOAL | TT_NEEDS_KAPPA, TT_VARIANCE_epistemic,    \
+  X(epistemic_bound, TT_NEEDS_MEAN_STD | TT_NEEDS_GOAL | TT_NEEDS_KAPPA,                           \
     sign * o->mean + rule->kappa * o->epistemic,                                                   \
     "confidence_bound with epistemic_std (Srinivas et al. 2010)")                                  \
-  X(random, 0, TT_VARIANCE_none, (double)NAN,                                                      \
-    "uniform in [0, 1), the same for every model: the baseline")
+  X(random, 0, (double)NAN, "uniform in [0, 1), the same for every model: the baseline")
 
 typedef enum tt_acquisition {
 #define X(name, ...) TT_ACQUISITION_##name,

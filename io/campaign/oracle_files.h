@@ -24,6 +24,9 @@
 /* Does the name end in .csv? */
 int tt_is_csv(const char *file);
 
+/* The numbers in column k of a table: id [count]. Errors: DATA (file:line), IO, MEM. */
+tt_err tt_oracle_ids_read_local(tt_table *t, int64_t k, int64_t count, int64_t *id);
+
 /* Candidates to label. */
 typedef struct tt_oracle_input {
   int64_t count, inputs;
@@ -46,9 +49,6 @@ tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net,
                                   tt_oracle_input **out);
 /* The same without x, which is NULL. */
 tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out);
-/* The texts of an HDF5 file of which `a` was read: *text [count][D], NULL where an input is a
- * number; *text NULL: there are none. Owner of all: the caller, tt_free. Errors: DATA, IO, MEM. */
-tt_err tt_oracle_input_read_texts_local(const char *file, const tt_oracle_input *a, char ***text);
 void tt_oracle_input_destroy(tt_oracle_input **a);
 
 /* A file with the first line that a CSV output must have, "id,<names of the targets>", for the
@@ -68,14 +68,12 @@ typedef struct tt_oracle_output {
 
 /* Read an output. An HDF5 file is first checked by io/hdf5/guarded_check.h, because tutti did not
  * write it.
- *   format     of a CSV file; NULL = the usual one
  *   requested  number of rows that were requested: a file with more rows is refused before memory
  *              is allocated for them; 0 = any number
  * Owner: the caller. Errors: NOINPUT (no file), DATA (incomplete, damaged, too many rows, wrong
  * number or names of targets, an id that occurs twice; the message has file, line or row, and
  * value), IO, MEM. */
-tt_err tt_oracle_output_read_local(const char *file, const tt_table_format *format,
-                                   const tt_columns *target, int64_t requested,
+tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out);
 void tt_oracle_output_destroy(tt_oracle_output **l);
 

@@ -44,11 +44,11 @@ static int to_integer(double v, int64_t *out)
   return 1;
 }
 
-/* id[count] of the numbers in column k of a table. */
-static tt_err table_ids(tt_table *t, int64_t k, int64_t count, int64_t *id)
+tt_err tt_oracle_ids_read_local(tt_table *t, int64_t k, int64_t count, int64_t *id)
 {
   double *value = NULL;
   char place[TT_ERR_MESSAGE_SIZE / 2];
+  TT_TRY(tt_table_use_local(t, k, TT_CELL_RESULT));
   TT_TRY(TT_ALLOC(value, count));
   tt_err e = tt_table_read_local(t, 0, count, 1, &k, value);
   for (int64_t i = 0; !e && i < count; i++)
@@ -62,8 +62,7 @@ static tt_err table_ids(tt_table *t, int64_t k, int64_t count, int64_t *id)
 /* A CSV file must end in a newline, or it is incomplete.
  *   rows   at most these are requested; 0 = any number
  *   bytes  the file may have, then */
-static tt_err open_csv(const char *file, const tt_table_format *format, int64_t rows, int64_t bytes,
-                       tt_table **out)
+static tt_err open_csv(const char *file, int64_t rows, int64_t bytes, tt_table **out)
 {
   char last = 0;
   struct stat is = {0};
@@ -76,7 +75,7 @@ static tt_err open_csv(const char *file, const tt_table_format *format, int64_t 
   if (rows && is.st_size > bytes)
     return TT_FAIL(DATA, "%s: %lld bytes; a table of at most %" PRId64 " row%s may have %" PRId64,
                    file, (long long)is.st_size, rows, tt_plural(rows), bytes);
-  return tt_table_open_local(file, format, out);
+  return tt_table_open_local(file, NULL, out);
 }
 
 /* Inputs */
@@ -118,8 +117,7 @@ static tt_err input_from_table(tt_table *t, const tt_net_inputs *net, int ids_on
     return TT_FAIL(DATA, "%s: the first column is not 'id'; the file was not written by tutti",
                    t->file);
   TT_TRY(allocate_input(t->rows[0], width, ids_only, a));
-  TT_TRY(tt_table_use_local(t, 0, TT_CELL_RESULT));
-  TT_TRY(table_ids(t, 0, a->count, a->id));
+  TT_TRY(tt_oracle_ids_read_local(t, 0, a->count, a->id));
   if (ids_only || (net && net->columns != width)) return TT_OK; /* of another campaign */
   TT_TRY(TT_ALLOC(level, width));
   tt_err e = read_inputs(t, net, level, a);
@@ -132,7 +130,7 @@ static tt_err input_from_csv(const char *file, const tt_net_inputs *net, int ids
                              tt_oracle_input *a)
 {
   tt_table *t = NULL;
-  TT_TRY(open_csv(file, NULL, 0, 0, &t));
+  TT_TRY(open_csv(file, 0, 0, &t));
   tt_err e = input_from_table(t, net, ids_only, a);
   tt_table_close_local(&t);
   return e;
@@ -180,31 +178,6 @@ tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net, tt
 tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out)
 {
   return read_input(file, NULL, 1, out);
-}
-
-static tt_err read_texts(tt_h5_reader *r, const tt_oracle_input *a, char ***text)
-{
-  int64_t dims[] = {a->count, a->inputs, -1};
-  char *padded = NULL, one[TT_PATH_MAX];
-  if (!tt_h5_has_local(r, "x_text")) return TT_OK;
-  TT_TRY(tt_schema_read_array_local(r, "x_text", TT_H5_CHAR, 3, dims, &padded));
-  tt_err e = TT_ALLOC(*text, a->count * a->inputs);
-  for (int64_t i = 0; !e && i < a->count * a->inputs; i++) {
-    snprintf(one, sizeof one, "%.*s", (int)dims[2], padded + i * dims[2]);
-    if (*one) e = tt_text_set(&(*text)[i], one);
-  }
-  tt_free(padded);
-  return e;
-}
-
-tt_err tt_oracle_input_read_texts_local(const char *file, const tt_oracle_input *a, char ***text)
-{
-  tt_h5_reader *r = NULL;
-  *text = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = read_texts(r, a, text);
-  tt_h5_close_local(&r);
-  return e;
 }
 
 /* Outputs */
@@ -273,19 +246,17 @@ static tt_err output_from_table(tt_oracle_output *l, tt_table *t, const tt_colum
     return TT_FAIL(DATA, "%s: one row more than the %" PRId64 " expected",
                    tt_table_place_local(t, requested, place, sizeof place), requested);
   TT_TRY(allocate_output(l, rows, target, id >= 0));
-  if (id >= 0) TT_TRY(tt_table_use_local(t, id, TT_CELL_RESULT));
-  if (id >= 0) TT_TRY(table_ids(t, id, rows, l->id));
+  if (id >= 0) TT_TRY(tt_oracle_ids_read_local(t, id, rows, l->id));
   return read_labels(l, t, column);
 }
 
 /* Many more bytes than the numbers of the requested rows need: other columns, quotes, comments. */
-static tt_err output_from_csv(tt_oracle_output *l, const tt_table_format *format,
-                              const tt_columns *target, int64_t requested)
+static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target, int64_t requested)
 {
   tt_table *t = NULL;
   int64_t *column = NULL;
   int64_t row_bytes = CSV_ROW_BYTES + CSV_NUMBER_BYTES * target->count;
-  TT_TRY(open_csv(l->file, format, requested, (requested + CSV_SPARE_ROWS) * row_bytes, &t));
+  TT_TRY(open_csv(l->file, requested, (requested + CSV_SPARE_ROWS) * row_bytes, &t));
   tt_err e = TT_ALLOC(column, target->count);
   if (!e) e = output_from_table(l, t, target, requested, column);
   tt_free(column);
@@ -412,9 +383,8 @@ static tt_err check_ids(const tt_oracle_output *l)
   return e;
 }
 
-static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_format *format,
-                          const tt_columns *target, int64_t requested, int foreign, char *why,
-                          int capacity)
+static tt_err read_output(tt_oracle_output *l, const char *file, const tt_columns *target,
+                          int64_t requested, int foreign, char *why, int capacity)
 {
   static const char *const dataset[] = {"y", "?id", "?sd"};
   int exists = 0;
@@ -422,7 +392,7 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_
   TT_TRY(tt_file_exists(file, &exists));
   if (!exists) return TT_FAIL(NOINPUT, "%s: the output file does not exist", file);
   if (tt_is_csv(file)) {
-    TT_TRY(output_from_csv(l, format, target, requested));
+    TT_TRY(output_from_csv(l, target, requested));
   } else {
     if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 3));
     TT_TRY(output_from_h5(l, target, requested, why, capacity));
@@ -430,13 +400,12 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_
   return check_ids(l);
 }
 
-tt_err tt_oracle_output_read_local(const char *file, const tt_table_format *format,
-                                   const tt_columns *target, int64_t requested,
+tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out)
 {
   tt_oracle_output *l = NULL;
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, format, target, requested, 1, NULL, 0);
+  tt_err e = read_output(l, file, target, requested, 1, NULL, 0);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
@@ -448,7 +417,7 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
   tt_oracle_output *l = NULL;
   if (why) *why = '\0';
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, NULL, target, 0, 0, why, capacity);
+  tt_err e = read_output(l, file, target, 0, 0, why, capacity);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;

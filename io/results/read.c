@@ -90,9 +90,11 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
     if (!tt_h5_has_local(r, name)) continue;
     TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &k->member_score[m]));
   }
-  TT_TRY(tt_results_read_values_local(r, "ensemble_rmse", k->columns, &k->rmse));
-  for (int64_t i = 0; i < k->columns; i++)
-    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(k->score[TT_METRIC_brier][i]);
+  TT_TRY(TT_ALLOC(k->rmse, k->columns));
+  for (int64_t i = 0; i < k->columns; i++) {
+    double rmse = k->score[TT_METRIC_rmse][i], brier = k->score[TT_METRIC_brier][i];
+    k->rmse[i] = isnan(rmse) ? sqrt(brier) : rmse;
+  }
   TT_TRY(
       tt_results_read_values_local(r, "ensemble_error_correlation", k->columns, &k->correlation));
   TT_TRY(tt_results_read_values_local(r, "test_rows", k->columns, &k->test_rows));

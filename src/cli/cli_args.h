@@ -32,7 +32,7 @@ struct tt_cli_args {
   int member_count, epochs, budget, folds;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time, *preset, *method, *value, *better, *lease, *who;
-  int points, csv, hdf5, with_inputs, replace;
+  int points, hdf5, with_inputs, replace;
   int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
@@ -133,8 +133,7 @@ struct tt_cli_args {
   X(LEASE, "lease", 0, "TIME", TEXT(lease),                                                        \
     "time after which the points may be given to somebody else, e.g. 30min (default 2h)")          \
   X(WHO, "who", 0, "NAME", TEXT(who), "who labels, for the record (default user@host)")            \
-  X(CSV, "csv", 0, NULL, FLAG(csv), "print a table (default)")                                     \
-  X(HDF5, "hdf5", 0, NULL, FLAG(hdf5), "print an HDF5 file")                                       \
+  X(HDF5, "hdf5", 0, NULL, FLAG(hdf5), "print an HDF5 file, not a table")                          \
   X(NEW, "new", 0, NULL, FLAG(with_inputs),                                                        \
     "the table has inputs in place of ids: points that nobody has asked for")                      \
   X(REPLACE, "replace", 0, NULL, FLAG(replace), "replace labels that have other values")           \

@@ -23,8 +23,8 @@ typedef struct tt_verb {
 extern tt_comm *tt_world;
 
 #define TT_CLI_TABLE_OPTIONS                                                                       \
-  TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_BY,            \
-      TT_CLI_MEMBER_COUNT, TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
+  TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_MEMBER_COUNT,  \
+      TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
 #define TT_CLI_RUN_OPTIONS TT_CLI_MAX_TIME, TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
 
 /* The verbs, in the order of the help text.
@@ -46,8 +46,8 @@ extern tt_comm *tt_world;
     "tutti campaign run.",                                                                         \
     TT_CLI_END)                                                                                    \
   X("check", "DIRECTORY", 1, 1, campaign_check, "compare the record of the points with the rest",  \
-    "Rebuild the state of every point from events.jsonl and points.h5, print how many are in "     \
-    "which state, and compare the labels with those of campaign.h5.",                              \
+    "Rebuild the state of every point from events.jsonl, print how many are in which state, and "  \
+    "compare the labels with those of campaign.h5.",                                               \
     TT_CLI_END)                                                                                    \
   X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
     "Run the label command for one group of candidates, in the group's directory. The tasks "      \
@@ -78,7 +78,7 @@ extern tt_comm *tt_world;
     "the same command again to continue from the last checkpoint. In the place of a job, a "       \
     "table (.csv, .tsv, .npy, .npz, .h5) with --targets: tutti proposes a job (tutti init), "      \
     "writes it into the directory of the run, and trains it.",                                     \
-    TT_CLI_TABLE_OPTIONS, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP,            \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, \
     TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)                                                          \
   X("tune", "TABLE", 1, 1, tune, "search for the best networks for a table",                       \
     "Train trials of other widths, learning rates and so on, on folds of the table, and stop the " \
@@ -93,7 +93,7 @@ extern tt_comm *tt_world;
     "Read a table (.csv, .tsv, .npy, .npz, .h5), and print a job for it, with a comment for each " \
     "column: what stands in it, how it is used, and why. All cells that cannot be used are "       \
     "named at once. Example: tutti init energy.csv --targets heating_load > job.yaml",             \
-    TT_CLI_TABLE_OPTIONS, TT_CLI_SET, TT_CLI_QUIET)                                                \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_SET, TT_CLI_QUIET)                                     \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation. "     \
     "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
@@ -130,7 +130,7 @@ extern tt_comm *tt_world;
     "Print points that the campaign in a directory wants labeled, with their ids. Nobody else "    \
     "gets them until the lease ends. The exit code is 75 if there are none now, and 1 if the "     \
     "campaign has ended. Example: tutti ask campaign -k 8 > points.csv",                           \
-    TT_CLI_POINTS, TT_CLI_LEASE, TT_CLI_WHO, TT_CLI_CSV, TT_CLI_HDF5)                              \
+    TT_CLI_POINTS, TT_CLI_LEASE, TT_CLI_WHO, TT_CLI_HDF5)                                          \
   X("tell", "DIRECTORY LABELS", 2, 2, tell, "give labels to a campaign",                           \
     "Give the labels in a file to the campaign in a directory: the ids of tutti ask, the targets " \
     "by their names, and optionally status (ok, impossible, crashed, later). All rows are taken "  \
@@ -140,7 +140,7 @@ extern tt_comm *tt_world;
     "Check a job and its data, and print what it will need: what train refuses, plan refuses "     \
     "too. "                                                                                        \
     "Needs no MPI and writes nothing. A table in the place of a job is as in tutti train.",        \
-    TT_CLI_TABLE_OPTIONS, TT_CLI_SET, TT_CLI_RANKS, TT_CLI_LINKS, TT_CLI_JSON)                     \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_SET, TT_CLI_RANKS, TT_CLI_LINKS, TT_CLI_JSON)          \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \

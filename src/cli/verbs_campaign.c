@@ -41,12 +41,12 @@ tt_err tt_verb_campaign_check(const tt_cli_args *args)
 
 tt_err tt_verb_ask(const tt_cli_args *args)
 {
-  const tt_ask_options o = {.directory = args->file[0],
-                            .count = args->points,
-                            .lease = args->lease,
-                            .who = args->who,
-                            .hdf5 = args->hdf5};
-  if (args->csv && args->hdf5) return TT_FAIL(USAGE, "give --csv or --hdf5, not both");
+  tt_ask_options o = {.directory = args->file[0],
+                      .count = args->points,
+                      .lease = 7200.0,
+                      .who = args->who,
+                      .hdf5 = args->hdf5};
+  if (args->lease) TT_TRY(tt_config_parse_duration("--lease", args->lease, &o.lease));
   return tt_ask_local(&o);
 }
 

@@ -166,6 +166,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
   tt_export_options o = {
       .model = args->file[0], .output = args->output, .group = args->group, .force = args->force};
   int formats = 0;
+  TT_TRY(tt_cli_begin(args, 1));
   for (int i = 0; i < TT_EXPORT_FORMAT_COUNT; i++) {
     formats += wanted[i];
     if (wanted[i]) o.format = (tt_export_format)i;
@@ -179,7 +180,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
                    "%s: tutti export --torch writes Python source, and torch.load reads %s; give a "
                    "name that ends in .py",
                    o.output, end);
-  return tt_export_local(&o);
+  return tt_agree(tt_world, tt_comm_is_root(tt_world) ? tt_export_local(&o) : TT_OK);
 }
 
 tt_err tt_verb_plan(const tt_cli_args *args)

@@ -318,6 +318,11 @@ static tt_err apply_local(fine_tuning *dst)
 {
   const tt_trained_ensemble *m = dst->model->at[0];
   dst->as = &m->scaler;
+  if (m->groups)
+    return TT_FAIL(DATA,
+                   "%s: %s was trained with by; give a model that was trained without it, for "
+                   "example on the rows of one group",
+                   option_of(dst), file_of(dst));
   TT_TRY(check_inputs(dst, m));
   for (int64_t k = 0; k < dst->cohorts->count; k++) TT_TRY(match_cohort(dst, dst->cohorts->at[k]));
   TT_TRY(scale_inputs(dst));
@@ -331,7 +336,7 @@ tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
 {
   fine_tuning tuning = {cfg, d, all, model, NULL};
   if (!*file_of(&tuning)) return TT_OK;
-  tt_err e = tt_model_read(c, file_of(&tuning), model);
+  tt_err e = tt_model_read_group(c, file_of(&tuning), (tt_model_choice){.whole = 1}, model);
   if (!e) e = tt_agree(c, apply_local(&tuning));
   if (!e)
     tt_log_root(TT_LOG_INFO,

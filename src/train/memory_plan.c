@@ -9,6 +9,7 @@
 #include "src/train/check_outputs.h"
 #include "src/train/shard/team_training.h"
 #include "src/train/verify.h"
+#include "src/train/write_outputs.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,8 +91,7 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
   double predict =
       job->ops->predict_bytes ? (double)job->ops->predict_bytes(m, at_once * width, job->use) : 0.0;
   double tested = tt_score_bytes(m, members, at_once, width, test, ranks, 1) + predict;
-  if (cfg->run_baselines && !cfg->campaign && !cfg->top_by.count)
-    tested += tt_score_baseline_bytes(m, at_once, train, test);
+  if (tt_run_has_baselines(cfg)) tested += tt_score_baseline_bytes(m, at_once, train, test);
   if (c->resample == TT_RESAMPLE_none) return tested;
   double bag = tt_score_bytes(m, members, at_once, width, train, ranks, 0) + predict;
   return fmax(tested, bag + (double)members * (double)train / 8.0);

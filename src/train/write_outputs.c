@@ -234,6 +234,12 @@ static tt_err write_model(output_writer *k)
   return tt_model_write(k->c, path, &k->all, k->model, k->from);
 }
 
+int tt_run_has_baselines(const tt_config *cfg)
+{
+  return cfg->run_baselines && !cfg->campaign && !cfg->top_by.count &&
+         !tt_memory_is_path(cfg->run_directory);
+}
+
 static tt_err score_all(output_writer *k, tt_split_rows *rows)
 {
   tt_row_source source = {.rows = rows->count,
@@ -244,9 +250,7 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
   for (int64_t i = 0; !e && i < k->all.count; i++)
     e = tt_score(k->c, k->all.at[i], k->model + k->output[i].first, k->ops, &k->job->use, &source,
                  &k->output[i].scores, &k->table[i]);
-  const tt_config *cfg = k->job->cfg;
-  int compares = cfg->run_baselines && !cfg->campaign && !cfg->top_by.count &&
-                 !tt_memory_is_path(cfg->run_directory);
+  int compares = tt_run_has_baselines(k->job->cfg);
   for (int64_t i = 0; !e && compares && i < k->all.count; i++)
     e = tt_score_baselines(k->c, k->job->data, k->all.at[i], k->output[i].scores);
   return e;

@@ -4,6 +4,9 @@
 #include "io/results/trials.h"
 #include "src/train/shard/shard.h"
 
+/* Whether the scores of the job have baselines. Local. */
+int tt_run_has_baselines(const tt_config *cfg);
+
 /* Collective. Write model.h5 and results.h5 into run.directory, print the scores unless `quiet`.
  *   shards  no member trains any more; states saved by tt_shard_save_local
  *   trials      of a search; they get their weights. count 0: none

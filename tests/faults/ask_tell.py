@@ -181,6 +181,24 @@ def told_later(folder, points):
         h.check(got[0] == 0 and ("known" in got[2]) == bool(told) or "1 new" in got[2], f"--new: {got}")
 
 
+def other_mode(folder, points):
+    """People label what a killed start has asked a program for; and, after other queries, no point
+    of the first ones."""
+    args = ["campaign", "run", "campaign.yaml", "-q", "--set", "campaign.directory=other"]
+    process = h.start(folder, 0, [*args, "--set", "label.command=[sleep, '9']"])
+    while "asked: " not in command(folder, "campaign", "check", "other")[1]:
+        time.sleep(0.2)
+    h.send(process.pid, signal.SIGKILL)
+    h.reap(process)
+    for more in (), ("--from", "1:select", "--set", "select.method=top"):
+        h.run(folder, 0, [*args, "--set", "label.mode=ask", "--set", "label.max_wait=0s", *more])
+        text = command(folder, "campaign", "check", "other")[1]
+        count = {k: int(n) for k, n in (line.split(": ") for line in text.splitlines())}
+        h.check(count["queued"] + count.get("asked", 0) == points, text)
+        h.check(count["points"] > points if more else "asked" not in count, text)
+        command(folder, "ask", "other", "-k", "9")
+
+
 def beside(folder, out, kills):
     """The campaign runs, is killed, and runs to its end."""
     more = ["--set", f"campaign.directory={out}", "--set", "label.mode=ask"]
@@ -221,6 +239,7 @@ def main():
         code, _, err = command(folder, "ask", "out")
         h.check(code == 75, f"all points are labeled, but ask gives {code}\n{err}")
         told_later(folder, 2 * args.batch)
+        other_mode(folder, args.batch)
         runners, labelers = beside(folder, "out", args.kills)
         campaign_kill.judge_history(folder, "out", wanted)
         judge(folder, "out", 2 * args.batch)

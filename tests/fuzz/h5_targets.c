@@ -422,7 +422,7 @@ static tt_err read_labels(const char *path)
   tt_err e = tt_accepted_labels_read_local(path, &names, &l, why, sizeof why);
   if (!e) used = sum_of(l->y, l->count * l->targets);
   tt_oracle_output_destroy(&l);
-  if (!e) e = tt_oracle_output_read_local(path, NULL, &names, REQUESTED, &l);
+  if (!e) e = tt_oracle_output_read_local(path, &names, REQUESTED, &l);
   if (!e) FUZZ_CHECK(l->count <= REQUESTED);
   tt_oracle_output_destroy(&l);
   tt_columns_free(&names);

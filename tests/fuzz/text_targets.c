@@ -226,7 +226,7 @@ static void run_oracle(const uint8_t *bytes, size_t count)
   tt_oracle_output *l = NULL;
   fuzz_write_file(file, bytes, count);
   read_oracle_input(file);
-  tt_err e = tt_oracle_output_read_local(file, NULL, &oracle_target, REQUESTED, &l);
+  tt_err e = tt_oracle_output_read_local(file, &oracle_target, REQUESTED, &l);
   FUZZ_CHECK(!e || e == TT_E_DATA);
   if (e) return;
   FUZZ_CHECK(l->count >= 1 && l->count <= REQUESTED);

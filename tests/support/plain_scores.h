@@ -118,6 +118,13 @@ static inline double plain_improvement(const plain *o)
   return from < -14.0 ? 0.0 : sum * h * (from + 14.0) / 14.0 / 3.0;
 }
 
+/* Whether a score grows with the noise of the labels. */
+static inline int plain_grows_with_noise(const char *name)
+{
+  return !strcmp(name, "total_std") || !strcmp(name, "entropy") ||
+         !strcmp(name, "expected_improvement") || !strcmp(name, "confidence_bound");
+}
+
 static inline double plain_score(const char *name, const plain *o)
 {
   if (!strcmp(name, "epistemic_std")) return plain_epistemic(o);

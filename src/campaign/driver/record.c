@@ -28,7 +28,7 @@ tt_err tt_campaign_open_record_local(tt_campaign *k)
 {
   int64_t *row = NULL;
   if (!tt_comm_is_root(k->c)) return TT_OK;
-  tt_inbox_wait_local(k->directory);
+  TT_TRY(tt_inbox_wait_local(k->directory));
   TT_TRY(tt_points_open_local(k->directory, TT_LINE_LOG_replace, &k->data->input, &k->label,
                               k->run_id.incarnation, &k->points));
   TT_TRY(tt_inbox_begin_local(k->points, k->directory, &k->inbox));

@@ -141,15 +141,20 @@ static int64_t drawn_error(const tt_results *k, int64_t first, int64_t column, d
   return n;
 }
 
-/* Of the column whose error may be the largest. */
+/* Of the column whose error may be the largest; unknown while a target has no two drawn labels. */
 static void set_drawn_error(const tt_campaign *k, const tt_results *current, tt_round *round)
 {
   round->error = round->error_se = NAN;
   for (int64_t c = 0; c < k->columns; c++) {
     double rmse = NAN, se = NAN;
-    if (isnan(current->rmse[c])) continue; /* a quantile that is no estimate of the target */
     int64_t n = drawn_error(current, k->data->rows, c, &rmse, &se);
-    if (isnan(rmse) || rmse + se <= round->error + round->error_se) continue;
+    if (n < 2) {
+      round->error = round->error_se = NAN;
+      round->error_rows = 0;
+      return;
+    }
+    if (isnan(current->rmse[c])) continue; /* a quantile that is no estimate of the target */
+    if (rmse + se <= round->error + round->error_se) continue;
     round->error = rmse;
     round->error_se = se;
     round->error_rows = n;

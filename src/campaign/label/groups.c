@@ -71,7 +71,7 @@ tt_err tt_label_group_read_output(const tt_label_group *g, const tt_columns *tar
                                   const char *path, double **y, int64_t *given)
 {
   tt_oracle_output *l = NULL;
-  TT_TRY(tt_oracle_output_read_local(path, NULL, target, g->count, &l));
+  TT_TRY(tt_oracle_output_read_local(path, target, g->count, &l));
   tt_err e = align(g, l, y, given);
   tt_oracle_output_destroy(&l);
   return e;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From the queries to the record */
+/* Points of the queries */
 
 /* Texts of the inputs, [queries][D], NULL where an input is a number. A text that is no level is
  * only in the pool. */
@@ -25,18 +25,24 @@ static tt_err find_texts(const tt_label_request *q, char **text, int *any)
   return TT_OK;
 }
 
-/* Queued points of a round that is repeated with other queries: nobody shall label them. */
-static tt_err unqueue_others(const tt_labeling *a)
+/* Points that wait for a label and shall not have it now: of queries that a repeated round no
+ * longer has; and those that an earlier start has asked for itself, if people label now. */
+static tt_err withdraw(const tt_labeling *a)
 {
   tt_points *p = a->request->points;
+  int mode = a->request->cfg->label_mode, people = mode == TT_LABEL_ask || mode == TT_LABEL_files;
   int8_t *is_own = NULL;
   int64_t *other = NULL, n = 0;
   tt_points_lock(p);
   tt_err e = TT_ALLOC(is_own, tt_points_count(p));
   if (!e) e = TT_ALLOC(other, tt_points_count(p));
   for (int64_t i = 0; !e && i < a->request->queries->count; i++) is_own[a->point[i]] = 1;
-  for (int64_t i = 0; !e && i < tt_points_count(p); i++)
-    if (!is_own[i] && tt_points_at(p, i)->state == TT_POINT_queued) other[n++] = i;
+  for (int64_t i = 0; !e && i < tt_points_count(p); i++) {
+    const tt_point *t = tt_points_at(p, i);
+    int asked = t->state == TT_POINT_asked;
+    int waits = asked || t->state == TT_POINT_queued || t->state == TT_POINT_expired;
+    if (is_own[i] ? asked && !t->lease && people : waits) other[n++] = i;
+  }
   const tt_point_change c = {.count = n, .point = other, .to = TT_POINT_proposed};
   if (!e) e = tt_points_change_local(p, &c);
   tt_points_unlock(p);
@@ -61,7 +67,7 @@ tt_err tt_label_points_create(tt_labeling *a)
                            .text = any ? text : NULL,
                            .round = (int32_t)q->round};
   if (!e) e = tt_points_add_unknown_local(q->points, &n, a->point);
-  if (!e) e = unqueue_others(a);
+  if (!e) e = withdraw(a);
   for (int64_t i = 0; text && i < own->count * own->inputs; i++) tt_free(text[i]);
   tt_free(text);
   return e;
@@ -117,50 +123,23 @@ tt_err tt_label_points_queue(tt_labeling *a)
 
 /* Results of groups */
 
-/* The points of the group without an answer: those with labels, and the others. */
-static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double *y, const char *why)
-{
-  int64_t T = a->target->count, *point = NULL, n = 0;
-  int failed = g->state == TT_LABEL_GROUP_failed;
-  int8_t *becomes = NULL;
-  double *label = NULL;
-  tt_err e = TT_ALLOC(point, g->count);
-  if (!e) e = TT_ALLOC(becomes, g->count);
-  if (!e) e = TT_ALLOC(label, g->count * T);
-  for (int64_t i = 0; !e && i < g->count; i++) {
-    point[n] = a->point[g->query[i]];
-    int state = tt_points_at(a->request->points, point[n])->state;
-    int labeled = !failed && tt_labeled_rows(y + i * T, 1, T) > 0;
-    if (state == TT_POINT_labeled || state == TT_POINT_impossible ||
-        (failed && state == TT_POINT_crashed))
-      continue;
-    becomes[n] = labeled ? TT_POINT_labeled : failed ? TT_POINT_crashed : TT_POINT_impossible;
-    for (int64_t k = 0; k < T; k++) label[n * T + k] = labeled ? y[i * T + k] : (double)NAN;
-    n++;
-  }
-  const tt_point_change c = {n, point, 0, becomes, label, NULL, 0, NULL, why, 0};
-  if (!e) e = tt_points_change_local(a->request->points, &c);
-  tt_free_all(&point, &becomes, &label);
-  return e;
-}
-
 static tt_err record_group(tt_labeling *a, tt_label_group *g)
 {
   char why[1024] = "", path[TT_PATH_MAX];
   double *y = NULL;
-  tt_err e;
-  if (g->state == TT_LABEL_GROUP_labeled) {
+  int64_t *point = NULL;
+  tt_err e = TT_ALLOC(point, g->count);
+  for (int64_t i = 0; !e && i < g->count; i++) point[i] = a->point[g->query[i]];
+  if (!e && g->state == TT_LABEL_GROUP_labeled) {
     e = tt_label_group_read_labels(g, a->target, &y, why, sizeof why);
-  } else {
+  } else if (!e) {
     tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
     e = tt_file_read_text(path, why, sizeof why);
     why[strcspn(why, "\n")] = '\0';
   }
-  tt_points_lock(a->request->points);
-  if (!e) e = record_rows(a, g, y, why);
-  tt_points_unlock(a->request->points);
+  if (!e) e = tt_points_answer_local(a->request->points, g->count, point, y, why);
   g->recorded = !e;
-  tt_free(y);
+  tt_free_all(&point, &y);
   return e;
 }
 
@@ -172,7 +151,7 @@ tt_err tt_label_points_update(tt_labeling *a)
   return TT_OK;
 }
 
-/* From the record */
+/* Labels of the record */
 
 static void copy_label(const tt_labeling *a, int64_t query, double *y, char *why, int capacity)
 {

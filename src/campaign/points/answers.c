@@ -42,6 +42,12 @@ static int64_t list_lease(const tt_points *p, int32_t lease, int64_t *point)
   return n;
 }
 
+static void refuse(json_t **out, tt_err e)
+{
+  tt_json_set(out, "code", json_integer(tt_err_exit_code(e)));
+  tt_json_set(out, "error", tt_json_text(tt_err_last()));
+}
+
 static tt_err no_point(const tt_points *p)
 {
   int64_t asked = 0, next = INT64_MAX;
@@ -62,14 +68,10 @@ static void put_points(const tt_points *p, int64_t n, const int64_t *point, json
   int64_t D = p->input.count;
   json_t *x = json_array(), *text = json_array();
   for (int64_t i = 0; i < n; i++) {
-    json_t *row = tt_json_rows(1, D, p->x + point[i] * D), *words = json_array();
+    json_t *row = tt_json_rows(1, D, p->x + point[i] * D);
     json_array_append(x, json_array_get(row, 0));
     json_decref(row);
-    for (int64_t d = 0; d < D; d++) {
-      const char *word = p->text ? p->text[point[i] * D + d] : NULL;
-      json_array_append_new(words, word ? tt_json_text(word) : json_null());
-    }
-    json_array_append_new(text, words);
+    if (p->text) json_array_append_new(text, tt_json_texts(D, tt_points_text(p, point[i])));
   }
   tt_json_set(out, "point", tt_json_integers(n, point));
   tt_json_set(out, "x", x);
@@ -106,8 +108,8 @@ static tt_err answer_ask(tt_points *p, const char *name, const json_t *request, 
     n = list_lease(p, lease, point);
   else
     e = lease_points(p, name, request, point, &n);
-  if (!e && !n) e = no_point(p);
-  if (!e) put_points(p, n, point, out);
+  if (!e && n) put_points(p, n, point, out);
+  if (!e && !n) refuse(out, no_point(p));
   tt_free(point);
   return e;
 }
@@ -132,12 +134,13 @@ static int state_of_status(const char *status)
 typedef struct told {
   tt_points *p;
   const json_t *request;
+  int replace;
   int64_t rows;
-  int64_t *point; /* [rows] */
-  int8_t *next;   /* [rows] states */
+  int64_t *point; /* [rows] -1 = a new one */
+  int8_t *next;   /* [rows] states; after judge_rows KNOWN: the row changes nothing */
   double *y;      /* [rows][T] */
-  int64_t news;   /* the first ones change something, after choose_news */
 } told;
+enum { KNOWN = -1 };
 
 static tt_err refuse_row(const told *t, int64_t i, const char *why)
 {
@@ -157,8 +160,8 @@ static tt_err refuse_change(const told *t, int64_t i)
   return refuse_row(t, i, why);
 }
 
-/* *is_news: the row changes the record. A point that a mode of the campaign labels is its own. */
-static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
+/* Row i, of a point that is known. */
+static tt_err judge_row(told *t, int64_t i)
 {
   const tt_points *p = t->p;
   const tt_point *now = &p->point[t->point[i]];
@@ -167,21 +170,19 @@ static tt_err judge_row(const told *t, int64_t i, int replace, int *is_news)
   const double *old = p->y + t->point[i] * T, *y = t->y + i * T;
   int next = t->next[i];
   int ended = now->state == TT_POINT_labeled || now->state == TT_POINT_impossible;
-  *is_news = 0;
+  int unwanted = next == TT_POINT_crashed && (ended || now->state == TT_POINT_proposed);
   if (now->state == TT_POINT_asked && !now->lease) {
     snprintf(why, sizeof why, "point %" PRId64 " is labeled by the campaign itself (label.mode)",
              t->point[i]);
     return refuse_row(t, i, why);
   }
-  if (next == TT_POINT_expired || (next == TT_POINT_crashed && ended)) {
-    *is_news = next == TT_POINT_expired && now->state == TT_POINT_asked;
+  if (unwanted || (next == TT_POINT_expired && now->state != TT_POINT_asked) ||
+      (now->state == next && (next != TT_POINT_labeled || tt_labels_are_same(T, old, y)))) {
+    t->next[i] = KNOWN;
     return TT_OK;
   }
-  if (now->state == next && (next != TT_POINT_labeled || tt_labels_are_same(T, old, y)))
-    return TT_OK;
-  *is_news = 1;
-  if (!ended && !tt_point_may_become(now->state, next, replace)) return refuse_change(t, i);
-  if (!ended || (replace && next == TT_POINT_labeled)) return TT_OK;
+  if (!ended && !tt_point_may_become(now->state, next, t->replace)) return refuse_change(t, i);
+  if (!ended || (t->replace && next == TT_POINT_labeled)) return TT_OK;
   snprintf(why, sizeof why,
            "point %" PRId64 " is %s already, with other values (%.100s:%" PRId64
            "); --replace replaces a label",
@@ -230,66 +231,56 @@ static tt_err find_rows(told *t, double **x)
   return tt_points_find_local(t->p, t->rows, NULL, *x, NULL, t->point);
 }
 
-/* The rows that change something, first. */
-static tt_err choose_news(told *t)
+/* Refuse before anything is added. */
+static tt_err judge_rows(told *t)
 {
-  int replace = json_is_true(json_object_get(t->request, "replace")), is_news;
-  int64_t T = t->p->target.count;
   for (int64_t i = 0; i < t->rows; i++) {
     if (t->point[i] >= 0)
-      TT_TRY(judge_row(t, i, replace, &is_news));
-    else
-      is_news = 1;
-    if (!is_news) continue;
-    t->point[t->news] = t->point[i];
-    t->next[t->news] = t->next[i];
-    memmove(t->y + t->news++ * T, t->y + i * T, (size_t)T * sizeof *t->y);
-  }
-  return TT_OK;
-}
-
-static tt_err record(told *t, const double *x)
-{
-  int replace = json_is_true(json_object_get(t->request, "replace"));
-  const tt_new_points n = {.count = t->rows, .x = x, .in_event = 1};
-  tt_err e = TT_OK;
-  if (x) e = tt_points_add_unknown_local(t->p, &n, t->point);
-  if (!e) e = choose_news(t);
-  const tt_point_change c = {.count = t->news,
-                             .point = t->point,
-                             .to_each = t->next,
-                             .y = t->y,
-                             .who = json_string_value(json_object_get(t->request, "who")),
-                             .again = replace};
-  return e ? e : tt_points_change_local(t->p, &c);
-}
-
-/* Refuse before anything is added. */
-static tt_err judge_all(const told *t)
-{
-  int replace = json_is_true(json_object_get(t->request, "replace")), is_news;
-  for (int64_t i = 0; i < t->rows; i++) {
-    if (t->point[i] >= 0) TT_TRY(judge_row(t, i, replace, &is_news));
-    if (t->point[i] < 0 && !tt_point_may_become(TT_POINT_proposed, t->next[i], 0))
+      TT_TRY(judge_row(t, i));
+    else if (!tt_point_may_become(TT_POINT_proposed, t->next[i], 0))
       return refuse_change(t, i);
   }
   return TT_OK;
 }
 
+/* *news: rows that change something. */
+static tt_err record(told *t, const double *x, int64_t *news)
+{
+  int64_t T = t->p->target.count, n = 0;
+  const tt_new_points added = {.count = t->rows, .x = x};
+  if (x) TT_TRY(tt_points_add_unknown_local(t->p, &added, t->point));
+  for (int64_t i = 0; i < t->rows; i++) {
+    if (t->next[i] == KNOWN) continue;
+    t->point[n] = t->point[i];
+    t->next[n] = t->next[i];
+    memmove(t->y + n++ * T, t->y + i * T, (size_t)T * sizeof *t->y);
+  }
+  const tt_point_change c = {.count = n,
+                             .point = t->point,
+                             .to_each = t->next,
+                             .y = t->y,
+                             .who = json_string_value(json_object_get(t->request, "who")),
+                             .again = t->replace};
+  *news = n;
+  return tt_points_change_local(t->p, &c);
+}
+
 static tt_err answer_tell(tt_points *p, const json_t *request, json_t **out)
 {
-  told t = {.p = p, .request = request};
+  told t = {
+      .p = p, .request = request, .replace = json_is_true(json_object_get(request, "replace"))};
   double *x = NULL;
+  int64_t news = 0;
   t.rows = (int64_t)json_array_size(json_object_get(request, "place"));
   tt_err e = TT_ALLOC(t.point, t.rows);
   if (!e) e = TT_ALLOC(t.next, t.rows);
   if (!e) e = TT_ALLOC(t.y, t.rows * p->target.count);
   for (int64_t i = 0; !e && i < t.rows; i++) e = read_row(&t, i);
   if (!e) e = find_rows(&t, &x);
-  if (!e) e = judge_all(&t);
-  if (!e) e = record(&t, x);
-  tt_json_set(out, "new", json_integer(t.news));
-  tt_json_set(out, "known", json_integer(t.rows - t.news));
+  if (!e) e = judge_rows(&t);
+  if (!e) e = record(&t, x, &news);
+  tt_json_set(out, "new", json_integer(news));
+  tt_json_set(out, "known", json_integer(t.rows - news));
   tt_free_all(&t.point, &t.next, &t.y, &x);
   return e;
 }
@@ -303,13 +294,9 @@ tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *req
              : act && !strcmp(act, "tell") ? answer_tell(p, request, out)
                                            : TT_FAIL(DATA, "%s is no request", name);
   tt_points_unlock(p);
-  int none_now = e == TT_E_STOPPED && !strncmp(tt_err_last(), "no point", 8);
-  if (e && e != TT_E_DATA && !none_now) {
-    json_decref(*out);
-    *out = NULL;
-    return e;
-  }
-  tt_json_set(out, "code", json_integer(tt_err_exit_code(e)));
-  if (e) tt_json_set(out, "error", tt_json_text(tt_err_last()));
-  return TT_OK;
+  if (e == TT_E_DATA) refuse(out, e);
+  if (!e || e == TT_E_DATA) return TT_OK;
+  json_decref(*out);
+  *out = NULL;
+  return e;
 }

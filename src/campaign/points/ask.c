@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double default_lease = 7200.0;
-
 void tt_request_who(const char *given, char who[128])
 {
   char host[TT_HOST_ROOM];
@@ -26,23 +24,6 @@ void tt_request_who(const char *given, char who[128])
     snprintf(who, 128, "%.127s", given);
   else
     snprintf(who, 128, "%.64s@%s", user && *user ? user : "user", host);
-}
-
-static tt_err parse_lease(const char *text, double *seconds)
-{
-  static const struct {
-    const char *name;
-    double seconds;
-  } unit[] = {{"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
-  char *end = NULL;
-  *seconds = text ? strtod(text, &end) : default_lease;
-  if (!text) return TT_OK;
-  for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
-    if (end != text && !strcmp(end, unit[i].name) && *seconds > 0.0 && *seconds < 1e7) {
-      *seconds *= unit[i].seconds;
-      return TT_OK;
-    }
-  return TT_FAIL(USAGE, "--lease: '%s' is not a duration such as 90s, 20min, 2h or 1d", text);
 }
 
 /* The points of an answer */
@@ -98,11 +79,11 @@ static tt_err print_points(const asked *a, const tt_columns *input, int hdf5)
   return e;
 }
 
-/* Why nothing is queued: the campaign has ended, or something else. */
-static tt_err explain(const char *directory, tt_err e)
+/* Points that a repeated round has left queued are not given away after the end. */
+static tt_err check_not_ended(const char *directory)
 {
-  const tt_err_record kept = *tt_err_record_of_thread();
   char path[TT_PATH_MAX];
+  tt_err e = TT_OK;
   tt_status_file status;
   tt_history *h = NULL;
   tt_path_join(directory, "campaign.h5", path);
@@ -111,8 +92,6 @@ static tt_err explain(const char *directory, tt_err e)
   if (ended)
     e = TT_FAIL(ENDED, "the campaign has ended after %" PRId64 " rounds: %s (%s)", h->rounds,
                 tt_stop_rule_name[h->ended], tt_history_end_cause(h));
-  else
-    *tt_err_record_of_thread() = kept;
   tt_history_destroy(&h);
   return e;
 }
@@ -120,22 +99,20 @@ static tt_err explain(const char *directory, tt_err e)
 tt_err tt_ask_local(const tt_ask_options *o)
 {
   char who[128];
-  double seconds;
   tt_columns input = {0}, target = {0};
   json_t *request = json_object(), *answer = NULL;
   asked a = {0};
   tt_request_who(o->who, who);
-  tt_err e = parse_lease(o->lease, &seconds);
-  if (!e && o->hdf5 && isatty(STDOUT_FILENO))
-    e = TT_FAIL(USAGE, "--hdf5 writes a file to standard output: add > points.h5");
-  if (!e) e = tt_points_columns_local(o->directory, &input, &target);
+  tt_err e = o->hdf5 && isatty(STDOUT_FILENO)
+                 ? TT_FAIL(USAGE, "--hdf5 writes a file to standard output: add > points.h5")
+                 : tt_points_columns_local(o->directory, &input, &target);
+  if (!e) e = check_not_ended(o->directory);
   tt_json_set(&request, "act", json_string("ask"));
   tt_json_set(&request, "k", json_integer(o->count));
-  tt_json_set(&request, "until", json_integer((int64_t)time(NULL) + (int64_t)seconds));
+  tt_json_set(&request, "until", json_integer((int64_t)time(NULL) + (int64_t)o->lease));
   tt_json_set(&request, "who", tt_json_text(who));
   if (!e) e = tt_inbox_send_local(o->directory, who, json_incref(request), &answer);
   json_decref(request);
-  if (e == TT_E_STOPPED) e = explain(o->directory, e);
   if (!e) e = read_answer(answer, input.count, &a);
   if (!e) e = print_points(&a, &input, o->hdf5);
   tt_free_all(&a.id, &a.x, &a.text);

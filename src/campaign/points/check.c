@@ -1,4 +1,5 @@
 /* check.c — see requests.h: tutti campaign check. */
+#include "src/campaign/points/points_internal.h"
 #include "src/campaign/points/requests.h"
 
 #include "core/base/log.h"
@@ -9,7 +10,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, int64_t number)
+/*   *waits  the number of labels that were told after the last round had begun, the next one takes
+ *           them */
+static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, int64_t number,
+                            int64_t *waits)
 {
   const tt_query *q = &h->query[i];
   const tt_point *t = number < 0 ? NULL : tt_points_at(p, number);
@@ -17,16 +21,17 @@ static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, 
   int same = labeled ? tt_labels_are_same(h->targets, tt_points_y(p, number), h->y + i * h->targets)
                      : t != NULL;
   if (same && labeled == (q->label_status == TT_LABEL_STATUS_labeled)) return TT_OK;
+  *waits += labeled && t->line > p->begin_line;
+  if (labeled && t->line > p->begin_line) return TT_OK;
   return TT_FAIL(
       DATA, "campaign.h5: query %" PRId64 " (candidate %" PRId64 ", round %d) is %s, but %s", i,
       q->row, (int)q->round, q->label_status == TT_LABEL_STATUS_labeled ? "labeled" : "not labeled",
       !t        ? "events.jsonl has no such point"
-      : labeled ? "events.jsonl has another label; tutti tell --replace is taken when "
-                  "the next round begins"
+      : labeled ? "events.jsonl has another label"
                 : "its point is not labeled");
 }
 
-static tt_err compare(tt_points *p, const tt_history *h)
+static tt_err compare(tt_points *p, const tt_history *h, int64_t *waits)
 {
   int64_t *row = NULL, *number = NULL;
   if (h->queries && h->inputs != tt_points_input(p)->count)
@@ -36,7 +41,7 @@ static tt_err compare(tt_points *p, const tt_history *h)
   if (!e) e = TT_ALLOC(number, h->queries);
   for (int64_t i = 0; !e && i < h->queries; i++) row[i] = h->query[i].row;
   if (!e) e = tt_points_find_local(p, h->queries, row, h->x, NULL, number);
-  for (int64_t i = 0; !e && i < h->queries; i++) e = compare_query(p, h, i, number[i]);
+  for (int64_t i = 0; !e && i < h->queries; i++) e = compare_query(p, h, i, number[i], waits);
   tt_free_all(&row, &number);
   return e;
 }
@@ -53,6 +58,7 @@ static void print_counts(const tt_points *p)
 tt_err tt_points_check_local(const char *directory)
 {
   char path[TT_PATH_MAX];
+  int64_t waits = 0;
   int exists = 0;
   tt_points *p = NULL;
   tt_history *h = NULL;
@@ -61,8 +67,9 @@ tt_err tt_points_check_local(const char *directory)
   if (!e) e = tt_file_exists(path, &exists);
   if (!e && exists) e = tt_history_read_local(path, &h);
   if (!e) print_counts(p);
-  if (!e && h) e = compare(p, h);
-  if (!e && h) printf("queries in campaign.h5 that agree: %" PRId64 "\n", h->queries);
+  if (!e && h) e = compare(p, h, &waits);
+  if (!e && h) printf("queries in campaign.h5 that agree: %" PRId64 "\n", h->queries - waits);
+  if (waits) printf("labels told since, for the next round: %" PRId64 "\n", waits);
   tt_history_destroy(&h);
   tt_points_close_local(&p);
   return e;

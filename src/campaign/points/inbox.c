@@ -17,10 +17,17 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_DIGITS = 16, MIN_NAP_MS = 2, MAX_NAP_MS = 500, CLIENT_NAP_MS = 40 };
-static const double answer_seconds = 60.0, writer_seconds = 5.0;
+enum {
+  NAME_DIGITS = 16,
+  MIN_NAP_MS = 2,
+  MAX_NAP_MS = 500,
+  CLIENT_NAP_MS = 40,
+  STALE_SECONDS = 600
+};
+static const double answer_seconds = 60.0; /* a process waits so long for another one */
 
 static void inbox_path(const char *directory, const char *name, const char *end,
                        char path[TT_PATH_MAX])
@@ -53,24 +60,36 @@ static tt_err answer_one(tt_points *p, const char *directory, const char *name)
   return e || !unlink(path) || errno == ENOENT ? e : TT_FAIL_ERRNO(IO, "%s", path);
 }
 
-static int is_request(const struct dirent *entry)
+/* Remove a file of the inbox that a killed process has left: nobody waits for an answer so long. */
+static int remove_stale(const char *path)
 {
-  return strlen(entry->d_name) == NAME_DIGITS + 5 && !strcmp(entry->d_name + NAME_DIGITS, ".json");
+  struct stat is;
+  return stat(path, &is) || (time(NULL) - is.st_mtime > STALE_SECONDS && !unlink(path));
+}
+
+static int is_file(const struct dirent *entry)
+{
+  return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "lock");
 }
 
 /* Answer all requests in the inbox; *answered: their number. */
 static tt_err answer_all(tt_points *p, const char *directory, int64_t *answered)
 {
   struct dirent **entry = NULL;
-  char path[TT_PATH_MAX];
+  char inbox[TT_PATH_MAX], path[TT_PATH_MAX];
   tt_err e = TT_OK;
   *answered = 0;
-  tt_path_join(directory, "inbox", path);
-  int n = scandir(path, &entry, is_request, alphasort);
+  tt_path_join(directory, "inbox", inbox);
+  int n = scandir(inbox, &entry, is_file, alphasort);
   for (int i = 0; i < n; i++) {
-    entry[i]->d_name[NAME_DIGITS] = '\0';
-    if (!e) e = answer_one(p, directory, entry[i]->d_name);
-    *answered += !e;
+    char *name = entry[i]->d_name;
+    tt_path_join(inbox, name, path);
+    int stale = remove_stale(path);
+    if (!stale && !e && strlen(name) == NAME_DIGITS + 5 && !strcmp(name + NAME_DIGITS, ".json")) {
+      name[NAME_DIGITS] = '\0';
+      e = answer_one(p, directory, name);
+      *answered += !e;
+    }
     free(entry[i]);
   }
   free(entry);
@@ -153,27 +172,36 @@ void tt_inbox_end_local(tt_inbox **inbox)
 
 /* A process without a campaign */
 
-/* The descriptor of the lock file, -1 = another process has it. */
-static int take_lock(const char *directory)
+/* *fd: of the lock file, -1 = another process has it. */
+static tt_err take_lock(const char *directory, int *fd)
 {
   char path[TT_PATH_MAX];
   tt_path_join(directory, "inbox/lock", path);
-  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB)) return fd;
-  close(fd);
-  return -1;
+  *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (*fd < 0) return TT_FAIL_ERRNO(CANTCREAT, "%s", path);
+  if (!flock(*fd, LOCK_EX | LOCK_NB)) return TT_OK;
+  tt_err e = errno == EWOULDBLOCK ? TT_OK : TT_FAIL_ERRNO(IO, "%s: flock", path);
+  close(*fd);
+  *fd = -1;
+  return e;
 }
 
-void tt_inbox_wait_local(const char *directory)
+tt_err tt_inbox_wait_local(const char *directory)
 {
-  double until = tt_monotonic_seconds() + writer_seconds;
+  double until = tt_monotonic_seconds() + answer_seconds;
   char path[TT_PATH_MAX];
   int fd = -1;
   tt_path_join(directory, "inbox/lock", path);
-  if (access(path, F_OK)) return;
-  while (fd < 0 && tt_monotonic_seconds() < until)
-    if ((fd = take_lock(directory)) < 0) poll(NULL, 0, MIN_NAP_MS);
-  if (fd >= 0) close(fd);
+  if (access(path, F_OK)) return TT_OK;
+  for (; fd < 0 && tt_monotonic_seconds() < until; poll(NULL, 0, MIN_NAP_MS))
+    TT_TRY(take_lock(directory, &fd));
+  if (fd < 0)
+    return TT_FAIL(STOPPED,
+                   "%s: tutti ask or tutti tell has the lock for %g s; end that process, and run "
+                   "again",
+                   path, answer_seconds);
+  close(fd);
+  return TT_OK;
 }
 
 /* If no campaign runs, answer all requests. Another process may do it at the same time. */
@@ -181,9 +209,9 @@ static tt_err answer_alone(const char *directory, const char *who)
 {
   tt_points *p = NULL;
   int64_t answered;
-  int fd = tt_ckpt_may_be_running_local(directory) ? -1 : take_lock(directory);
-  if (fd < 0) return TT_OK;
-  tt_err e = TT_OK;
+  int fd = -1;
+  tt_err e = tt_ckpt_may_be_running_local(directory) ? TT_OK : take_lock(directory, &fd);
+  if (fd < 0) return e;
   if (!tt_ckpt_may_be_running_local(directory)) {
     e = tt_points_open_local(directory, TT_LINE_LOG_append, NULL, NULL, who, &p);
     if (!e) e = answer_all(p, directory, &answered);

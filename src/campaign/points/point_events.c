@@ -3,8 +3,9 @@
  *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
  *   {"begin": 3, ...}: a round begins
  *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
- * state: one name, or one for each point. Other keys: row, round, random, x (proposed);
- * lease, until (asked); y (labeled); why; again. */
+ * state: one name, or one for each point. Other keys: row, round, random, x, text (of a new point);
+ * lease, until (asked); y (labeled); why; again. The last key of each line is xxh3, a checksum of
+ * the number of the line and of all before this key. */
 #include "src/campaign/points/points_internal.h"
 
 #include "core/base/clock.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 const char *const tt_point_state_name[] = {TT_POINT_STATES(TT_ROW_NAME) NULL};
 
@@ -37,6 +39,14 @@ json_t *tt_json_integers(int64_t n, const int64_t *value)
 {
   json_t *a = json_array();
   for (int64_t i = 0; i < n; i++) json_array_append_new(a, json_integer(value[i]));
+  return a;
+}
+
+json_t *tt_json_texts(int64_t n, const char *const *text)
+{
+  json_t *a = json_array();
+  for (int64_t i = 0; i < n; i++)
+    json_array_append_new(a, text[i] ? tt_json_text(text[i]) : json_null());
   return a;
 }
 
@@ -79,14 +89,13 @@ static int state_of(const json_t *event, int64_t i)
 }
 
 /* What an event needs besides the states. */
-static int is_complete(const tt_points *p, const json_t *event, int64_t i, int state)
+static int is_complete(const tt_points *p, const json_t *event, int64_t i, int state, int is_new)
 {
   double *row = NULL;
-  const json_t *x = json_object_get(event, "x");
-  int64_t width = state == TT_POINT_labeled ? p->target.count : p->input.count;
-  if (state != TT_POINT_labeled && !(state == TT_POINT_proposed && x)) return 1;
+  int64_t width = is_new ? p->input.count : p->target.count;
+  if (state != TT_POINT_labeled && !is_new) return 1;
   if (TT_ALLOC(row, width)) return 0;
-  int good = tt_json_read_row(at(event, x ? "x" : "y", i), width, row);
+  int good = tt_json_read_row(at(event, is_new ? "x" : "y", i), width, row);
   tt_free(row);
   return good;
 }
@@ -103,7 +112,7 @@ static tt_err check(const tt_points *p, const json_t *event, int64_t *created)
     int64_t k = json_is_integer(number) ? json_integer_value(number) : -1;
     int state = state_of(event, i);
     int is_new = state == TT_POINT_proposed && k == p->count + *created;
-    if (state < 0 || !is_complete(p, event, i, state))
+    if (state < 0 || !is_complete(p, event, i, state, is_new))
       return TT_FAIL(DATA, "the event of point %" PRId64 " has no valid state or values", k);
     if (!is_new && (k < 0 || k >= p->count))
       return TT_FAIL(DATA, "there is no point %" PRId64 " (%" PRId64 " are known)", k, p->count);
@@ -134,7 +143,6 @@ tt_err tt_points_reserve(tt_points *p, int64_t more)
   if (p->count + more <= p->capacity) return TT_OK;
   if (capacity < p->count + more) capacity = p->count + more;
   TT_TRY(grow(&p->point, old, capacity, sizeof *p->point));
-  TT_TRY(grow(&p->has_x, old, capacity, sizeof *p->has_x));
   TT_TRY(grow(&p->x, old * D, capacity * D, sizeof *p->x));
   TT_TRY(grow(&p->y, old * T, capacity * T, sizeof *p->y));
   if (p->text) TT_TRY(grow(&p->text, old * D, capacity * D, sizeof *p->text));
@@ -142,14 +150,20 @@ tt_err tt_points_reserve(tt_points *p, int64_t more)
   return TT_OK;
 }
 
-static void create_point(tt_points *p, const json_t *event, int64_t i)
+static tt_err create_point(tt_points *p, const json_t *event, int64_t i)
 {
-  int64_t k = p->count++;
-  const json_t *row = at(event, "row", i), *x = at(event, "x", i);
+  int64_t k = p->count++, D = p->input.count;
+  const json_t *row = at(event, "row", i), *text = at(event, "text", i);
   p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
                            .round = (int32_t)json_integer_value(json_object_get(event, "round")),
                            .random = (int8_t)json_integer_value(at(event, "random", i))};
-  p->has_x[k] = (int8_t)tt_json_read_row(x, p->input.count, p->x + k * p->input.count);
+  (void)tt_json_read_row(at(event, "x", i), D, p->x + k * D);
+  if (text && !p->text) TT_TRY(TT_ALLOC(p->text, p->capacity * D));
+  for (int64_t d = 0; text && d < D; d++) {
+    const char *word = json_string_value(json_array_get(text, (size_t)d));
+    if (word) TT_TRY(tt_text_set(&p->text[k * D + d], word));
+  }
+  return TT_OK;
 }
 
 /* The number of the lease + 1, which begins with this event. */
@@ -197,7 +211,7 @@ static tt_err apply(tt_points *p, const json_t *event, int64_t created, int64_t 
   TT_TRY(add_lease(p, json_string_value(json_object_get(event, "lease")), &lease));
   for (int64_t i = 0; i < n; i++) {
     int64_t k = json_integer_value(at(event, "point", i));
-    if (k == p->count) create_point(p, event, i);
+    if (k == p->count) TT_TRY(create_point(p, event, i));
     TT_TRY(change_point(p, event, i, k, lease));
     p->point[k].line = line;
   }
@@ -255,10 +269,29 @@ static tt_err take(tt_points *p, const json_t *event, int64_t line)
   return apply(p, event, created, line);
 }
 
+#define CHECKSUM ", \"xxh3\": \"%016" PRIx64 "\"}\n"
+enum { CHECKSUM_BYTES = 30 };
+
+static uint64_t hash_line(const char *text, size_t bytes, int64_t line)
+{
+  return XXH3_64bits_withSeed(text, bytes, (uint64_t)line);
+}
+
+static tt_err check_line(const tt_points *p, const char *text, size_t bytes, int64_t line)
+{
+  char wanted[CHECKSUM_BYTES + 1];
+  size_t n = bytes > CHECKSUM_BYTES ? bytes - CHECKSUM_BYTES : 0;
+  snprintf(wanted, sizeof wanted, CHECKSUM, hash_line(text, n, line));
+  if (n && !memcmp(text + n, wanted, CHECKSUM_BYTES)) return TT_OK;
+  return TT_FAIL(DATA, "%s:%" PRId64 ": the line does not match its checksum xxh3" TT_RECORD_CURE,
+                 p->events, line);
+}
+
 tt_err tt_point_event_take(void *points, const char *text, size_t bytes, int64_t line)
 {
   tt_points *p = points;
   char why[1024];
+  TT_TRY(check_line(p, text, bytes, line));
   json_t *event = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
   tt_err e = take(p, event, line);
   json_decref(event);
@@ -278,10 +311,14 @@ tt_err tt_json_line(json_t *value, char **text)
 
 static tt_err append(tt_points *p, json_t *event)
 {
-  char *text = NULL;
-  tt_err e = tt_json_line(event, &text);
+  char *object = NULL, *text = NULL;
+  TT_TRY(tt_json_line(event, &object));
+  size_t n = strlen(object) - strlen("}\n");
+  object[n] = '\0';
+  tt_err e = tt_text_format(&text, "%s" CHECKSUM, object,
+                            hash_line(object, n, tt_line_log_lines(p->log) + 1));
   if (!e) e = tt_line_log_append_local(p->log, text);
-  tt_free(text);
+  tt_free_all(&object, &text);
   return e;
 }
 

@@ -3,7 +3,6 @@
 
 #include "core/base/mem.h"
 #include "io/campaign/campaign_files.h"
-#include "io/campaign/oracle_files.h"
 #include "io/files/files.h"
 #include "src/campaign/state/known_inputs.h"
 
@@ -23,84 +22,19 @@ void tt_points_close_local(tt_points **points)
   tt_columns_free(&p->input);
   tt_columns_free(&p->target);
   pthread_mutex_destroy(&p->lock);
-  tt_free_all(&p->events, &p->file, &p->who, &p->point, &p->has_x, &p->x, &p->y, &p->text,
-              &p->lease, points);
-}
-
-/* points.h5 */
-
-/* The inputs that no event has. */
-static tt_err take_inputs(tt_points *p, const tt_oracle_input *in, char **text)
-{
-  int64_t D = p->input.count;
-  for (int64_t i = 0; i < in->count && i < p->count; i++) {
-    if (p->has_x[i]) continue;
-    memcpy(p->x + i * D, in->x + i * D, (size_t)D * sizeof *p->x);
-    p->has_x[i] = 1;
-    if (text && !p->text) TT_TRY(TT_ALLOC(p->text, p->capacity * D));
-    for (int64_t d = 0; text && d < D; d++)
-      if (text[i * D + d]) TT_TRY(tt_text_set(&p->text[i * D + d], text[i * D + d]));
-  }
-  return TT_OK;
-}
-
-static tt_err read_inputs(tt_points *p)
-{
-  tt_oracle_input *in = NULL;
-  char **text = NULL;
-  tt_err e = tt_oracle_input_read_local(p->file, NULL, &in);
-  if (!e && in->inputs != p->input.count)
-    e = TT_FAIL(DATA, "%s has %" PRId64 " inputs, but %s has %" PRId64, p->file, in->inputs,
-                p->events, p->input.count);
-  if (!e) e = tt_oracle_input_read_texts_local(p->file, in, &text);
-  if (!e) e = take_inputs(p, in, text);
-  for (int64_t i = 0; text && i < in->count * in->inputs; i++) tt_free(text[i]);
-  tt_free(text);
-  tt_oracle_input_destroy(&in);
-  return e;
-}
-
-/* All points have their inputs. */
-static tt_err complete_inputs(tt_points *p)
-{
-  int64_t missing = 0;
-  while (missing < p->count && p->has_x[missing]) missing++;
-  if (missing == p->count) return TT_OK;
-  TT_TRY(read_inputs(p));
-  while (missing < p->count && p->has_x[missing]) missing++;
-  if (missing == p->count) return TT_OK;
-  return TT_FAIL(DATA, "%s has no point %" PRId64 ", which %s:%" PRId64 " names", p->file, missing,
-                 p->events, p->point[missing].line);
-}
-
-static tt_err write_inputs(const tt_points *p, int64_t count)
-{
-  int64_t *id = NULL;
-  TT_TRY(TT_ALLOC(id, count));
-  for (int64_t i = 0; i < count; i++) id[i] = i;
-  tt_err e = tt_oracle_input_write_local(p->file, count, id, p->x, (const char *const *)p->text,
-                                         &p->input, NULL);
-  tt_free(id);
-  return e;
+  tt_free_all(&p->events, &p->who, &p->point, &p->x, &p->y, &p->text, &p->lease, points);
 }
 
 /* Opening */
-
-static json_t *texts(int64_t n, char *const *text)
-{
-  json_t *list = json_array();
-  for (int64_t i = 0; i < n; i++) json_array_append_new(list, tt_json_text(text[i]));
-  return list;
-}
 
 static tt_err write_header(tt_points *p, const tt_columns *input, const tt_columns *target)
 {
   json_t *o = json_object();
   tt_json_set(&o, "schema", json_string("tutti-events-1.0"));
-  tt_json_set(&o, "inputs", texts(input->count, input->name));
-  tt_json_set(&o, "input_units", texts(input->count, input->units));
-  tt_json_set(&o, "targets", texts(target->count, target->name));
-  tt_json_set(&o, "target_units", texts(target->count, target->units));
+  tt_json_set(&o, "inputs", tt_json_texts(input->count, (const char *const *)input->name));
+  tt_json_set(&o, "input_units", tt_json_texts(input->count, (const char *const *)input->units));
+  tt_json_set(&o, "targets", tt_json_texts(target->count, (const char *const *)target->name));
+  tt_json_set(&o, "target_units", tt_json_texts(target->count, (const char *const *)target->units));
   if (target->errors) tt_json_set(&o, "error_bars", json_integer(target->errors));
   TT_TRY(tt_columns_copy(input, &p->input));
   TT_TRY(tt_columns_copy(target, &p->target));
@@ -154,8 +88,7 @@ static tt_err open_files(tt_points *p, tt_line_log_use use, const tt_columns *in
     return TT_FAIL(DATA, "%s is empty", p->events);
   }
   TT_TRY(check_count(p, &p->input, input, "inputs"));
-  TT_TRY(check_count(p, &p->target, target, "targets"));
-  return complete_inputs(p);
+  return check_count(p, &p->target, target, "targets");
 }
 
 static tt_err set_names(tt_points *p, const char *directory, const char *who)
@@ -168,8 +101,6 @@ static tt_err set_names(tt_points *p, const char *directory, const char *who)
   pthread_mutexattr_destroy(&recursive);
   tt_path_join(directory, "events.jsonl", path);
   TT_TRY(tt_text_set(&p->events, path));
-  tt_path_join(directory, "points.h5", path);
-  TT_TRY(tt_text_set(&p->file, path));
   return tt_text_set(&p->who, who);
 }
 
@@ -233,46 +164,27 @@ int tt_labels_are_same(int64_t targets, const double *a, const double *b)
 
 /* Changes */
 
-/* The new inputs, behind those of the points so far: they count once the event is written. */
-static tt_err put_inputs(tt_points *p, const tt_new_points *n)
-{
-  int64_t D = p->input.count;
-  TT_TRY(tt_points_reserve(p, n->count));
-  memcpy(p->x + p->count * D, n->x, (size_t)(n->count * D) * sizeof *p->x);
-  if (n->text && !p->text) TT_TRY(TT_ALLOC(p->text, p->capacity * D));
-  for (int64_t i = 0; n->text && i < n->count * D; i++) {
-    tt_free(p->text[p->count * D + i]);
-    if (n->text[i]) TT_TRY(tt_text_set(&p->text[p->count * D + i], n->text[i]));
-  }
-  return n->in_event ? TT_OK : write_inputs(p, p->count + n->count);
-}
-
 static json_t *added_event(const tt_points *p, const tt_new_points *n)
 {
-  json_t *o = json_object(), *point = json_array(), *random = json_array();
+  int64_t D = p->input.count;
+  json_t *o = json_object(), *point = json_array(), *random = json_array(), *text = json_array();
   for (int64_t i = 0; i < n->count; i++) {
     json_array_append_new(point, json_integer(p->count + i));
     json_array_append_new(random, json_integer(n->random && n->random[i]));
+    if (n->text)
+      json_array_append_new(text, tt_json_texts(D, (const char *const *)n->text + i * D));
   }
   tt_json_set(&o, "point", point);
   tt_json_set(&o, "state", json_string(tt_point_state_name[TT_POINT_proposed]));
   tt_json_set(&o, "round", json_integer(n->round));
   tt_json_set(&o, "random", random);
   if (n->row) tt_json_set(&o, "row", tt_json_integers(n->count, n->row));
-  if (n->in_event) tt_json_set(&o, "x", tt_json_rows(n->count, p->input.count, n->x));
+  tt_json_set(&o, "x", tt_json_rows(n->count, D, n->x));
+  if (n->text)
+    tt_json_set(&o, "text", text);
+  else
+    json_decref(text);
   return o;
-}
-
-static tt_err add(tt_points *p, const tt_new_points *n)
-{
-  if (!n->count) return TT_OK;
-  tt_points_lock(p);
-  int64_t first = p->count;
-  tt_err e = put_inputs(p, n);
-  if (!e) e = tt_point_event_add(p, added_event(p, n));
-  for (int64_t i = first; !e && i < p->count; i++) p->has_x[i] = 1;
-  tt_points_unlock(p);
-  return e;
 }
 
 tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64_t *line)
@@ -348,29 +260,38 @@ tt_err tt_points_add_unknown_local(tt_points *p, const tt_new_points *n, int64_t
     if (text) memcpy(text + count * D, n->text + i * D, (size_t)D * sizeof *text);
     memcpy(x + count++ * D, n->x + i * D, (size_t)D * sizeof *x);
   }
-  const tt_new_points own = {count, row, random, x, text, n->round, n->in_event};
-  if (!e) e = add(p, &own);
+  const tt_new_points own = {count, row, random, x, text, n->round};
+  tt_points_lock(p);
+  if (!e && count) e = tt_point_event_add(p, added_event(p, &own));
+  tt_points_unlock(p);
   tt_free_all(&row, &random, &x, &text);
   return e;
 }
 
-/* The labels of points without an answer, one event. */
-static tt_err set_unanswered(tt_points *p, int64_t count, int64_t *number, const double *y)
+tt_err tt_points_answer_local(tt_points *p, int64_t count, int64_t *number, const double *y,
+                              const char *why)
 {
   int64_t T = p->target.count, n = 0;
   int8_t *becomes = NULL;
   double *label = NULL;
   tt_err e = TT_ALLOC(becomes, count);
   if (!e) e = TT_ALLOC(label, count * T);
+  tt_points_lock(p);
   for (int64_t i = 0; !e && i < count; i++) {
     int state = p->point[number[i]].state;
-    if (state == TT_POINT_labeled || state == TT_POINT_impossible) continue;
-    becomes[n] = tt_labeled_rows(y + i * T, 1, T) ? TT_POINT_labeled : TT_POINT_impossible;
-    memcpy(label + n * T, y + i * T, (size_t)T * sizeof *y);
+    if (state == TT_POINT_labeled || state == TT_POINT_impossible ||
+        (!y && state == TT_POINT_crashed))
+      continue;
+    becomes[n] = !y                                     ? TT_POINT_crashed
+                 : tt_labeled_rows(y + i * T, 1, T) > 0 ? TT_POINT_labeled
+                                                        : TT_POINT_impossible;
+    if (y) memcpy(label + n * T, y + i * T, (size_t)T * sizeof *y);
     number[n++] = number[i];
   }
-  const tt_point_change c = {.count = n, .point = number, .to_each = becomes, .y = label};
+  const tt_point_change c = {
+      .count = n, .point = number, .to_each = becomes, .y = y ? label : NULL, .why = why};
   if (!e) e = tt_points_change_local(p, &c);
+  tt_points_unlock(p);
   tt_free_all(&becomes, &label);
   return e;
 }
@@ -383,7 +304,7 @@ tt_err tt_points_adopt_local(tt_points *p, const tt_new_points *n, const tt_net_
   tt_points_lock(p);
   tt_err e = tt_points_find_local(p, n->count, n->row, n->x, net, number);
   if (!e) e = tt_points_add_unknown_local(p, n, number);
-  if (!e) e = set_unanswered(p, n->count, number, y);
+  if (!e) e = tt_points_answer_local(p, n->count, number, y, NULL);
   tt_points_unlock(p);
   tt_free(number);
   return e;

@@ -1,10 +1,10 @@
-/* points.h — the record of every point of a campaign: DIR/events.jsonl and DIR/points.h5. Local;
- * only rank 0 has it. docs/files.md describes the two files.
+/* points.h — the record of every point of a campaign: DIR/events.jsonl. Local; only rank 0 has it.
+ * docs/files.md describes the file.
  *
  * A point is a row of inputs that the campaign wants labeled, or that somebody has labeled. Its
- * number, from 0 on, is for life: it depends neither on pool files nor on rounds. points.h5 has its
- * inputs, events.jsonl all that has happened to it. A line is synced before what it announces is
- * done, and has all or none of its changes. In memory is what the two files say, and nothing else.
+ * number, from 0 on, is for life: it depends neither on pool files nor on rounds. A line of the
+ * file is an event that has happened to points. It is synced before what it announces is done, and
+ * has all or none of its changes. Memory holds only what the file says.
  * All functions may be called by several threads; those that read hold the lock meanwhile. */
 #ifndef TT_POINTS_H
 #define TT_POINTS_H
@@ -14,7 +14,7 @@
 
 /* name, meaning */
 #define TT_POINT_STATES(X)                                                                         \
-  X(proposed, "known, but nobody shall label it")                                                  \
+  X(proposed, "known; it is not to be labeled now")                                                \
   X(queued, "waits until somebody asks for it")                                                    \
   X(asked, "somebody labels it, until the lease ends")                                             \
   X(labeled, "has a label")                                                                        \
@@ -44,10 +44,12 @@ extern const char *const tt_point_state_name[]; /* ends with NULL */
   X(asked, impossible, 0)                                                                          \
   X(asked, crashed, 0)                                                                             \
   X(asked, expired, 0)                                                                             \
+  X(asked, proposed, 0) /* as queued; or label.mode has changed */                                 \
   X(crashed, queued, 0)                                                                            \
   X(crashed, labeled, 0)                                                                           \
   X(crashed, impossible, 0)                                                                        \
   X(expired, queued, 0)                                                                            \
+  X(expired, proposed, 0)                                                                          \
   X(expired, labeled, 0)                                                                           \
   X(expired, impossible, 0)                                                                        \
   X(expired, crashed, 0)                                                                           \
@@ -76,7 +78,7 @@ typedef struct tt_points tt_points;
  *                  NULL: those of the record
  *   who            this process, in all its events
  * Errors: NOINPUT (no record), DATA (a line is damaged, or a change is not allowed: file:line;
- * points.h5 lacks points; other columns), CANTCREAT, IO, MEM, STOPPED. */
+ * other columns), CANTCREAT, IO, MEM, STOPPED. */
 tt_err tt_points_open_local(const char *directory, tt_line_log_use use, const tt_columns *input,
                             const tt_columns *target, const char *who, tt_points **out);
 void tt_points_close_local(tt_points **p); /* accepts NULL */
@@ -113,7 +115,6 @@ typedef struct tt_new_points {
   const double *x;      /* [count][D] */
   char *const *text;    /* [count][D] NULL where an input is a number, or NULL: there are none */
   int32_t round;
-  int in_event; /* 1 = the inputs are in the event, and not yet in points.h5: no call of HDF5 */
 } tt_new_points;
 
 /* Add the rows with number -1, with the numbers from tt_points_count on, as proposed points; set
@@ -140,6 +141,14 @@ tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64
 /* One event. Nothing to do if count is 0. Errors: DATA (a change that is not allowed: the message
  * names the line of the last event of the point), IO, MEM, STOPPED. */
 tt_err tt_points_change_local(tt_points *p, const tt_point_change *c);
+
+/* The answers of those points that have none, one event.
+ *   number  [count] overwritten
+ *   y       [count][T] labels, all NaN where there can be none; NULL: an attempt has failed
+ *   why     there is no label, or NULL
+ * Errors: as tt_points_change_local; MEM. */
+tt_err tt_points_answer_local(tt_points *p, int64_t count, int64_t *number, const double *y,
+                              const char *why);
 
 /* Points that have labels already, of another file: those that the record lacks are added, and
  * those without an answer become labeled, or impossible where all labels are NaN.

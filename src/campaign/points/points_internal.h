@@ -1,19 +1,22 @@
-/* points_internal.h — the record in memory. Private to points.c and point_events.c. */
+/* points_internal.h — the record in memory. Private to src/campaign/points. */
 #ifndef TT_POINTS_INTERNAL_H
 #define TT_POINTS_INTERNAL_H
 #include "src/campaign/points/points.h"
 
 #include <pthread.h>
 
+#define TT_RECORD_CURE                                                                             \
+  "; restore the file from a backup, or move it away: the next start makes it again from "         \
+  "campaign.h5"
+
 struct tt_points {
   pthread_mutex_t lock;
   tt_line_log *log;
-  char *events, *file, *who; /* paths of events.jsonl and points.h5 */
+  char *events, *who; /* path of events.jsonl */
   tt_columns input, target;
   int64_t count, capacity;
   tt_point *point;    /* [capacity] */
   double *x, *y;      /* [capacity][D], [capacity][T] */
-  int8_t *has_x;      /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
   char **text;        /* [capacity][D]; NULL = no input of any point is a text */
   int64_t begin_line; /* of the last event that begins a round, and its round; 0 = there is none */
   int32_t begin_round;
@@ -38,8 +41,10 @@ tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *inp
 
 /* A line whose numbers read back the same bits. Owner of *text: the caller. Errors: MEM. */
 tt_err tt_json_line(json_t *value, char **text);
-/* Arrays of JSON: n numbers; n rows of `width` numbers, null for NaN. NULL when out of memory. */
+/* Arrays of JSON: n numbers; n texts, null for NULL; n rows of `width` numbers, null for NaN. NULL
+ * when out of memory. */
 json_t *tt_json_integers(int64_t n, const int64_t *value);
+json_t *tt_json_texts(int64_t n, const char *const *text);
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value);
 /* A row of numbers, NaN for null; 0 = it is none. */
 int tt_json_read_row(const json_t *row, int64_t width, double *value);

@@ -13,10 +13,10 @@
 
 typedef struct tt_ask_options {
   const char *directory;
-  int64_t count;     /* most points */
-  const char *lease; /* duration, "2h"; NULL: 2 h */
-  const char *who;   /* NULL: user and host */
-  int hdf5;          /* write HDF5 to standard output, not CSV */
+  int64_t count;   /* most points */
+  double lease;    /* seconds */
+  const char *who; /* NULL: user and host */
+  int hdf5;        /* write HDF5 to standard output, not CSV */
 } tt_ask_options;
 
 /* Lease up to `count` queued points, and write them to standard output. Errors: STOPPED (none now),
@@ -35,7 +35,7 @@ typedef struct tt_tell_options {
  * DATA (a row that is not accepted: file:line), NOINPUT, those of the record and of files. */
 tt_err tt_tell_local(const tt_tell_options *o);
 
-/* Answer one request, with an object that has the exit code as `code`, and `error` if it is not 0;
+/* Answer one request, with an object that has the exit code `code` and `error` if it is refused;
  * owner: the caller, json_decref. Errors: those after which the request stays, for another writer
  * or another time: IO, MEM, STOPPED. */
 tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *request, json_t **out);
@@ -49,11 +49,11 @@ tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *reque
 typedef struct tt_inbox tt_inbox;
 tt_err tt_inbox_begin_local(tt_points *p, const char *directory, tt_inbox **out);
 void tt_inbox_end_local(tt_inbox **b); /* accepts NULL */
-/* Wait until no process without a campaign writes to the record, at most some seconds: after the
- * directory is claimed, before the record is opened. */
-void tt_inbox_wait_local(const char *directory);
+/* Wait until no process without a campaign writes to the record: after the directory is claimed,
+ * before the record is opened. Errors: STOPPED (one has its lock for a minute), CANTCREAT, IO. */
+tt_err tt_inbox_wait_local(const char *directory);
 
-/* `tutti campaign check DIR`: rebuild the points from events.jsonl and points.h5, compare them with
+/* `tutti campaign check DIR`: rebuild the points from events.jsonl, compare them with
  * campaign.h5, and print what there is. Errors: DATA (they differ), as tt_points_open_local. */
 tt_err tt_points_check_local(const char *directory);
 #endif

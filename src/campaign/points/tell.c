@@ -78,20 +78,11 @@ static tt_err read_status(label_rows *r)
 
 static tt_err read_ids(label_rows *r)
 {
-  char *name[] = {"id"};
-  char place[1024];
-  const tt_columns id = {.count = 1, .name = name};
-  double *value = NULL;
-  tt_err e = read_columns(r, &id, &value);
-  if (!e) e = TT_ALLOC(r->id, r->count);
-  for (int64_t i = 0; !e && i < r->count; i++) {
-    r->id[i] = fabs(value[i]) < 1e15 ? (int64_t)value[i] : -1;
-    if ((double)r->id[i] != value[i])
-      e = TT_FAIL(DATA, "%s: id %.17g is not a whole number",
-                  tt_table_place_local(r->table, i, place, sizeof place), value[i]);
-  }
-  tt_free(value);
-  return e;
+  int64_t column;
+  TT_TRY(tt_table_find(r->table, "id", &column));
+  if (column < 0) return TT_FAIL(DATA, "%s:1: there is no column 'id'", r->o->file);
+  TT_TRY(TT_ALLOC(r->id, r->count));
+  return tt_oracle_ids_read_local(r->table, column, r->count, r->id);
 }
 
 static tt_err read_table(label_rows *r)
@@ -108,7 +99,7 @@ static tt_err read_hdf5(label_rows *r)
   tt_oracle_output *l = NULL;
   if (r->o->with_inputs)
     return TT_FAIL(USAGE, "%s: --new takes a table (.csv, .tsv, .npz), not HDF5", r->o->file);
-  TT_TRY(tt_oracle_output_read_local(r->o->file, NULL, &r->target, 0, &l));
+  TT_TRY(tt_oracle_output_read_local(r->o->file, &r->target, 0, &l));
   tt_err e = l->id ? TT_OK : TT_FAIL(DATA, "%s: there is no 'id' of the points", r->o->file);
   r->count = l->count;
   r->id = l->id;

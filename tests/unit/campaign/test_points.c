@@ -5,8 +5,11 @@
 
 #include "src/campaign/points/points.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static tt_points *opened(tt_line_log_use use)
 {
@@ -81,48 +84,49 @@ TT_TEST (only_changes_of_the_table_are_made) {
     }
 }
 
-/* Killed between points.h5 and its event: the point does not count, its number is given again. */
-TT_TEST (inputs_without_an_event_do_not_count) {
-  const double x[] = {7, 8};
-  int64_t number = -1;
-  const tt_new_points n = {.count = 1, .x = x};
-  tt_points *p = with_point();
-  TT_CHECK_OK(tt_points_add_unknown_local(p, &n, &number));
-  TT_CHECK(number, ==, 1);
-  tt_points_close_local(&p);
-  FILE *f = fopen("events.jsonl", "r+");
-  TT_CHECK(fseek(f, 0, SEEK_END), ==, 0);
-  TT_CHECK(ftruncate(fileno(f), ftell(f) - 5), ==, 0);
-  fclose(f);
-  p = opened(TT_LINE_LOG_replace);
-  TT_CHECK(tt_points_count(p), ==, 1);
-  number = -1;
-  TT_CHECK_OK(tt_points_add_unknown_local(p, &n, &number));
-  TT_CHECK(number, ==, 1);
-  TT_CHECK_OK(tt_points_find_local(p, 1, NULL, x, NULL, &number));
-  TT_CHECK(number, ==, 1);
-  tt_points_close_local(&p);
-}
-
 TT_TEST (a_line_that_cannot_be_is_named) {
   static const char *const line[][2] = {
-      {"{\"point\": [5], \"state\": \"queued\"}", "there is no point 5"},
-      {"{\"point\": [0], \"state\": \"asked\"}", "point 0 is proposed (./events.jsonl:2)"},
-      {"{\"point\": [0], \"state\": \"eaten\"}", "no valid state"},
-      {"{\"point\": [0], \"state\": \"labeled\", \"y\": [[1, 2]]}", "no valid state or values"},
-      {"{\"point\": [1], \"state\": \"proposed\"}", "points.h5 has no point 1"},
+      {"{\"point\": [5], \"state\": \"queued\"", "there is no point 5"},
+      {"{\"point\": [0], \"state\": \"asked\"", "point 0 is proposed (./events.jsonl:2)"},
+      {"{\"point\": [0], \"state\": \"eaten\"", "no valid state"},
+      {"{\"point\": [0], \"state\": \"labeled\", \"y\": [[1, 2]]", "no valid state or values"},
+      {"{\"point\": [1], \"state\": \"proposed\"", "no valid state or values"},
       {"broken", "no event"}};
   for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
     tt_points *p = with_point();
     tt_points_close_local(&p);
     FILE *f = fopen("events.jsonl", "a");
-    fprintf(f, "%s\n", line[i][0]);
+    fprintf(f, "%s, \"xxh3\": \"%016" PRIx64 "\"}\n", line[i][0],
+            XXH3_64bits_withSeed(line[i][0], strlen(line[i][0]), 3));
     fclose(f);
     TT_CHECK((int)tt_points_open_local(".", TT_LINE_LOG_read, NULL, NULL, "test", &p), ==,
              (int)TT_E_DATA);
     TT_CHECK_HAS(tt_err_last(), "events.jsonl:3");
     TT_CHECK_HAS(tt_err_last(), line[i][1]);
   }
+}
+
+/* Without its newline the last line is incomplete. */
+TT_TEST (a_changed_byte_is_refused) {
+  tt_points *p = with_point();
+  TT_CHECK_OK(change(p, TT_POINT_labeled, 0));
+  tt_points_close_local(&p);
+  FILE *f = fopen("events.jsonl", "r+");
+  TT_CHECK(fseek(f, 0, SEEK_END), ==, 0);
+  for (long i = 0; i < ftell(f) - 1; i++) {
+    unsigned char old = 0;
+    TT_CHECK(pread(fileno(f), &old, 1, i), ==, 1);
+    TT_CHECK(pwrite(fileno(f), &(unsigned char){(unsigned char)(old ^ 1)}, 1, i), ==, 1);
+    TT_CHECK((int)tt_points_open_local(".", TT_LINE_LOG_read, NULL, NULL, "test", &p), ==,
+             (int)TT_E_DATA);
+    TT_CHECK_HAS(tt_err_last(), "events.jsonl:");
+    TT_CHECK(pwrite(fileno(f), &old, 1, i), ==, 1);
+  }
+  fclose(f);
+  p = opened(TT_LINE_LOG_read);
+  TT_CHECK(tt_points_y(p, 0)[0], ==, 1.0 / 3.0);
+  TT_CHECK(signbit(tt_points_x(p, 0)[1]), !=, 0);
+  tt_points_close_local(&p);
 }
 
 TT_SUITE(enter_folder, NULL)
