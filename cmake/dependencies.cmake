@@ -3,10 +3,6 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 
-if(TUTTI_STATIC AND TUTTI_MPI)
-  message(FATAL_ERROR "TUTTI_STATIC needs -DTUTTI_MPI=OFF: a library of MPI is that of the cluster")
-endif()
-
 # MPI and the parallel build of HDF5 that belongs to it; or, for one process, the serial build of
 # HDF5 and mpi/serial/mpi.h.
 add_library(tutti_mpi_library INTERFACE)
@@ -78,6 +74,14 @@ endif()
 # TUTTI_STATIC: hide what the archives define, and leave out the names of functions (cmake/static.c).
 function(tutti_static target)
   target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/static.c)
-  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL,-z,text,-s
-    LINKER:--wrap=hypot,--wrap=stdin,--wrap=stdout,--wrap=stderr)
+  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL,-z,text,-s)
+  set(wrapped stdin stdout stderr stat lstat fstat)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    target_compile_definitions(${target} PRIVATE TT_PROGRAM)
+    list(APPEND wrapped __libc_start_main)
+  endif()
+  foreach(name ${wrapped})
+    target_link_options(${target} PRIVATE LINKER:--wrap=${name})
+  endforeach()
 endfunction()

@@ -173,7 +173,7 @@ class Ensemble(PartialFit):
         files = {"job.yaml": text.encode()}
         try:
             training.train(load(find_library(self.program)), given.job, text,
-                           {"data.h5": data.getbuffer(), **old}, self.quiet, files)
+                           {"data.h5": data.getbuffer(), **old}, self._options()["quiet"], files)
         finally:
             made = Run(None, self.program, files=files, key=key)
             if made.complete() or made.checkpoint():
@@ -237,7 +237,7 @@ class Ensemble(PartialFit):
             submit_job(launch.program, "train", path, submit)
             return
         how = {None: "auto", True: "must", False: "never"}[resume]
-        with Progress(self.quiet) as progress:
+        with Progress(self._options()["quiet"]) as progress:
             launch.run(["train", path, "--resume", how], progress, self.run_.path("metrics.jsonl"))
 
     def _may_miss(self) -> bool:
@@ -271,7 +271,29 @@ class Ensemble(PartialFit):
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
-        return self.distribution(X, **options)
+        made = self.distribution(X, **options)
+        return made.to_dataframe() if self._frames() else made
+
+    def set_output(self: Self, *, transform: Optional[str] = None) -> Self:
+        """"pandas": what `predict` returns is a DataFrame with the index of X, as
+        `Prediction.to_dataframe` has it for an Ensemble; "default": arrays again; None: no change.
+        """
+        if transform not in (None, "default", "pandas"):
+            raise ValueError(f"transform={transform!r} is neither 'default' nor 'pandas'")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}  # clone of scikit-learn keeps it
+        return self
+
+    def _frames(self) -> bool:
+        return getattr(self, "_sklearn_output_config", {}).get("transform") == "pandas"
+
+    def _framed(self, values: np.ndarray, columns: Sequence[Any], index: Any) -> Any:
+        """The array, or a DataFrame of it."""
+        if not self._frames():
+            return values
+        import pandas
+
+        return pandas.DataFrame(values.reshape(len(values), -1), index, list(columns))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R2 of the means, averaged over the targets.
