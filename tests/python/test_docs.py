@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import stat
 import tempfile
 import unittest
@@ -34,7 +35,9 @@ except ImportError as missing:
     KERNEL = f"{missing.name} is missing"
 else:
     KERNEL = ""
-PROGRAMS = {"mpirun": 'shift; exec $(echo "$TUTTI_MPIRUN" | tr ";" " ") "$@"',
+# The PATH of before: an mpirun in TUTTI_MPIRUN without a folder is not this one again.
+PROGRAMS = {"mpirun": f'PATH={shlex.quote(os.environ["PATH"])}; shift; '
+                      'exec $(echo "$TUTTI_MPIRUN" | tr ";" " ") "$@"',
             "sbatch": "echo 4711"}
 
 
