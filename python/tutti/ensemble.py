@@ -12,6 +12,7 @@ import numpy as np
 
 from . import job, training
 from .data import dataset, fitting
+from .frames import FramesOut
 from .launch import Launch, submit_job
 from .binding import load
 from .trainer.partial import PartialFit
@@ -26,7 +27,7 @@ Self = TypeVar("Self", bound="Ensemble")
 _HERE = ("directory", "program", "quiet", "ranks", "launcher")
 
 
-class Ensemble(PartialFit):
+class Ensemble(PartialFit, FramesOut):
     """An ensemble of neural networks that predicts with uncertainties.
 
     A parameter is an option of docs/options.md by its last name (`epochs=300`, `dropout=0.1`), or
@@ -173,7 +174,7 @@ class Ensemble(PartialFit):
         files = {"job.yaml": text.encode()}
         try:
             training.train(load(find_library(self.program)), given.job, text,
-                           {"data.h5": data.getbuffer(), **old}, self.quiet, files)
+                           {"data.h5": data.getbuffer(), **old}, self._options()["quiet"], files)
         finally:
             made = Run(None, self.program, files=files, key=key)
             if made.complete() or made.checkpoint():
@@ -237,7 +238,7 @@ class Ensemble(PartialFit):
             submit_job(launch.program, "train", path, submit)
             return
         how = {None: "auto", True: "must", False: "never"}[resume]
-        with Progress(self.quiet) as progress:
+        with Progress(self._options()["quiet"]) as progress:
             launch.run(["train", path, "--resume", how], progress, self.run_.path("metrics.jsonl"))
 
     def _may_miss(self) -> bool:
@@ -271,7 +272,7 @@ class Ensemble(PartialFit):
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
-        return self.distribution(X, **options)
+        return self._output(self.distribution(X, **options))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R2 of the means, averaged over the targets.

@@ -52,14 +52,15 @@ class EnsembleRegressor(Ensemble):
     """Regression as in scikit-learn: `predict` returns the mean, or mean and std.
 
     Parameters are those of `Ensemble`, with `random_state` and `n_jobs` (-1: all cores) for `seed`
-    and `threads`; `distribution` returns everything.
+    and `threads`, and `verbose` for the opposite of `quiet`; `distribution` returns everything.
     """
 
     _estimator_type = "regressor"
 
     def __init__(self, *, random_state: Any = None, n_jobs: Optional[int] = None,
-                 quiet: bool = True, **parameters: Any) -> None:
-        super().__init__(quiet=quiet, random_state=random_state, n_jobs=n_jobs, **parameters)
+                 quiet: bool = True, verbose: Optional[int] = None, **parameters: Any) -> None:
+        super().__init__(quiet=quiet, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+                         **parameters)
 
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
         x, y_table = super()._tables(X, _ravel(y))
@@ -73,14 +74,16 @@ class EnsembleRegressor(Ensemble):
         """Predicted means, shape (rows,) or (rows, columns); with `return_std` also the total
         standard deviations."""
         p = self.distribution(X)
-        return (p.mean, p.std) if return_std else p.mean
+        mean, std = (self._framed(values, p.columns, p.index) for values in (p.mean, p.std))
+        return (mean, std) if return_std else mean
 
 
 class EnsembleClassifier(Ensemble):
     """Classification as in scikit-learn; labels of any type.
 
     Parameters are those of `Ensemble`, with `random_state` and `n_jobs` (-1: all cores) for `seed`
-    and `threads`. The loss is cross_entropy unless given.
+    and `threads`, and `verbose` for the opposite of `quiet`. The loss is cross_entropy unless
+    given.
 
     Attributes
     ----------
@@ -91,9 +94,10 @@ class EnsembleClassifier(Ensemble):
     _estimator_type = "classifier"
 
     def __init__(self, *, loss: Optional[str] = "cross_entropy", random_state: Any = None,
-                 n_jobs: Optional[int] = None, quiet: bool = True, **parameters: Any) -> None:
+                 n_jobs: Optional[int] = None, quiet: bool = True, verbose: Optional[int] = None,
+                 **parameters: Any) -> None:
         super().__init__(loss=loss, quiet=quiet, random_state=random_state, n_jobs=n_jobs,
-                         **parameters)
+                         verbose=verbose, **parameters)
 
     def job(self) -> dict[str, Any]:
         """The job file of these parameters, with the number of classes of the last fit."""
@@ -153,17 +157,22 @@ class EnsembleClassifier(Ensemble):
         """Train; see `Ensemble.fit`. Each label of `y` is a class."""
         return super().fit(X, y, sample_weight, **options)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class, shape (rows, classes)."""
+    def _probabilities(self, X: Any) -> tuple[np.ndarray, Any]:
+        """Of each class, shape (rows, classes), and the index of X."""
         p: Prediction = self.distribution(X)
-        return p.mean[:, :len(self.classes_)]
+        return p.mean[:, :len(self.classes_)], p.index
 
-    def predict(self, X: Any) -> np.ndarray:  # type: ignore[override]
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each class, shape (rows, classes)."""
+        values, index = self._probabilities(X)
+        return self._framed(values, self.classes_, index)
+
+    def predict(self, X: Any) -> Any:  # type: ignore[override]
         """The most probable class of each row."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
+        values, index = self._probabilities(X)
+        return self._framed(self.classes_[np.argmax(values, axis=1)], ["class"], index)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Fraction of the rows whose class is predicted."""
-        right = self.predict(X) == np.asarray(y)
+        right = self.classes_[np.argmax(self._probabilities(X)[0], axis=1)] == np.asarray(y)
         return float(np.average(right, weights=sample_weight))

@@ -66,8 +66,12 @@ def _of_scikit_learn(name: str, value: Any) -> Any:
 
 
 def of_scikit_learn(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The same parameters, with `seed` for `random_state` and `threads` for `n_jobs`."""
+    """The same parameters, with `seed` for `random_state`, `threads` for `n_jobs`, and `quiet`
+    for `verbose`."""
     given = dict(parameters)
+    verbose = given.pop("verbose", None)
+    if verbose is not None:
+        given["quiet"] = not verbose
     for name, same in (("random_state", "seed"), ("n_jobs", "threads")):
         value = given.pop(name, None)
         if value is not None and given.get(same) is not None:

@@ -13,7 +13,7 @@ from .binding import DOUBLES, Wanted, load
 from .data import dataset
 from .data.hdf5 import has_names
 from .data.texts import is_missing
-from .prediction import MOMENTS, Prediction
+from .prediction import MOMENTS, Prediction, table_of
 from .places import PathLike, find_library
 from .program import error_of
 from .weights import read_weights
@@ -114,6 +114,14 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<tutti.Model {self.file}: {self.members} members, {len(self.input_names)} inputs>"
+
+    def _repr_html_(self) -> str:
+        """Members, inputs and predicted columns, for a notebook."""
+        return table_of(["", ""], [
+            ["model", self.file], ["members", self.members],
+            ["inputs", ", ".join(self.input_names)],
+            ["predicted", ", ".join(f"{label} ({unit})" if unit else label
+                                    for label, unit in zip(self.labels, self.units))]])
 
     def _text(self, function: str, index: int) -> str:
         value = getattr(self._library, f"tutti_{function}")(self._handle, index)

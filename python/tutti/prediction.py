@@ -2,12 +2,22 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from typing import Any, Iterator, Optional
 
 import numpy as np
 
 
 MOMENTS = ("mean", "std", "aleatoric", "epistemic")
+SHOWN = 10  # rows in a notebook
+
+
+def table_of(head: list[str], rows: list[list]) -> str:
+    """A table of HTML."""
+    def line(cells: list, tag: str) -> str:
+        return "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells)
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return f"<table><tr>{line(head, 'th')}</tr>{body}</table>"
 
 
 @dataclasses.dataclass
@@ -86,6 +96,17 @@ class Prediction:
 
     def __repr__(self) -> str:
         return f"<tutti.Prediction of {', '.join(self.columns)}: {len(self.mean)} rows>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        named = [(f"{column}: {name}" if len(self.columns) > 1 else name, values)
+                 for name in MOMENTS for column, values in
+                 zip(self.columns, self[name].reshape(len(self.mean), len(self.columns)).T)]
+        index = range(len(self.mean)) if self.index is None else self.index
+        rows = [[label, *(f"{values[i]:.5g}" for _, values in named)]
+                for i, label in enumerate(index) if i < SHOWN]
+        more = f"<p>and {len(self.mean) - SHOWN} more rows</p>" if len(self.mean) > SHOWN else ""
+        return table_of(["", *(name for name, _ in named)], rows) + more
 
     def to_dataframe(self) -> Any:
         """A pandas DataFrame with a column for each array, and the index of X."""

@@ -3,6 +3,8 @@
 CI does not install scikit-learn: with SciPy it is 30 MB to fetch, 239 MB on disk, and its checks
 start the program 300 times (15 s of CPU).
 """
+import contextlib
+import io
 import os
 import unittest
 import warnings
@@ -48,6 +50,18 @@ class Estimators(unittest.TestCase):
         self.assertEqual(same.set_params(n_jobs=-1).job()["run"]["threads"], "auto")
         with self.assertRaisesRegex(ValueError, "random_state and seed mean the same"):
             tutti.EnsembleRegressor(random_state=1, seed=1).fit(x, y)
+
+    def test_verbose(self):
+        x, y = numbers()
+        for kind, given, shown in ((tutti.EnsembleRegressor, {}, False),
+                                   (tutti.EnsembleRegressor, {"verbose": 1}, True),
+                                   (tutti.EnsembleRegressor, {"verbose": 0}, False),
+                                   (tutti.Ensemble, {"verbose": 0}, False),
+                                   (tutti.Ensemble, {}, True)):
+            small = {name: value for name, value in SMALL.items() if name != "quiet"}
+            with self.subTest(kind, given=given), contextlib.redirect_stderr(io.StringIO()) as said:
+                kind(**small, **given).fit(x, y)
+                self.assertEqual("epoch 3/3" in said.getvalue(), shown, said.getvalue())
 
     def test_regressor(self):
         x, y = numbers()

@@ -41,6 +41,17 @@ class Dicts(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "does not know: d; it was trained on a, b, c"):
             fitted.predict({"a": x[:, 0], "b": x[:, 1], "d": x[:, 2]})
 
+    def test_tables_of_a_notebook(self):
+        x, y = numbers(targets=2)
+        fitted = tutti.Ensemble(**SMALL).fit(x, {"<a>": y[:, 0], "b": y[:, 1]})
+        p = fitted.predict(x)
+        table = p._repr_html_()
+        self.assertIn("<th>&lt;a&gt;: mean</th>", table)
+        self.assertIn(f"<td>9</td><td>{p.mean[9, 0]:.5g}</td><td>{p.mean[9, 1]:.5g}</td>", table)
+        self.assertEqual((table.count("<tr>"), "and 50 more rows" in table), (11, True))
+        self.assertNotIn("more rows", fitted.predict(x[:3])._repr_html_())
+        self.assertIn("<td>predicted</td><td>&lt;a&gt;, b</td>", fitted.run_.model._repr_html_())
+
     def test_default_names_are_no_names(self):
         x, y = numbers()
         fitted = tutti.Ensemble(**SMALL).fit(x, y)
@@ -176,6 +187,29 @@ class Pandas(unittest.TestCase):
         dated = frame.assign(day=pandas.date_range("2026-01-01", periods=60))
         with self.assertRaisesRegex(TypeError, "X, row 0, column 'day' is of the type Timestamp"):
             tutti.Ensemble(**small).fit(dated, y)
+
+    def test_frames_in_frames_out(self):
+        x, y = numbers()
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"], index=np.arange(100, 160))
+        label = np.where(y > 0, "high", "low")
+        for kind, target, columns in (
+                (tutti.EnsembleRegressor, pandas.Series(y, frame.index, name="load"), ["load"]),
+                (tutti.EnsembleClassifier, label, ["class"]),
+                (tutti.Ensemble, y, ["mean", "std", "aleatoric", "epistemic", "extrapolation"])):
+            fitted = kind(**SMALL).fit(frame, target)
+            arrays = fitted.predict(frame)
+            framed = fitted.set_output(transform="pandas").predict(frame)
+            self.assertEqual(list(framed.columns), columns)
+            self.assertEqual(list(framed.index), list(frame.index))
+            arrays = getattr(arrays, "mean", None) if kind is tutti.Ensemble else arrays
+            np.testing.assert_array_equal(framed[columns[0]], arrays)
+        fitted = tutti.EnsembleClassifier(**SMALL).fit(frame, label).set_output(transform="pandas")
+        self.assertEqual(list(fitted.predict_proba(frame).columns), ["high", "low"])
+        self.assertIsInstance(fitted.set_output().predict(frame), pandas.DataFrame)
+        self.assertIsInstance(fitted.set_output(transform="default").predict(frame), np.ndarray)
+        self.assertEqual(fitted.score(frame, label), np.mean(fitted.predict(frame) == label))
+        with self.assertRaisesRegex(ValueError, "'polars' is neither"):
+            fitted.set_output(transform="polars")
 
     def test_names_units_and_index(self):
         x, y = numbers(targets=2)
