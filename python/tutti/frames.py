@@ -1,7 +1,7 @@
 """Predictions as DataFrames of pandas."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, TypeVar
+from typing import Any, Optional, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class FramesOut:
     def _output(self, p: Prediction) -> Any:
         return p.to_dataframe() if self._frames() else p
 
-    def _framed(self, values: np.ndarray, columns: Sequence[Any], index: Any) -> Any:
+    def _framed(self, values: np.ndarray, columns: Any, index: Any) -> Any:
         """The array, or a DataFrame of it."""
         if not self._frames():
             return values

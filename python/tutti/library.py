@@ -167,7 +167,7 @@ class Model:
                 gradient: bool) -> dict[str, np.ndarray]:
         """Empty arrays for what tutti_predict fills."""
         cells = (rows, self.columns)
-        out = {name: np.empty(cells) for name in MOMENTS}
+        out: dict[str, np.ndarray] = {name: np.empty(cells) for name in MOMENTS}
         out["extrapolation"] = np.empty(rows)
         if gradient:
             shape = (*cells, len(self.input_names))
