@@ -12,6 +12,7 @@ import numpy as np
 
 from . import job, training
 from .data import dataset, fitting
+from .frames import FramesOut
 from .launch import Launch, submit_job
 from .binding import load
 from .trainer.partial import PartialFit
@@ -26,7 +27,7 @@ Self = TypeVar("Self", bound="Ensemble")
 _HERE = ("directory", "program", "quiet", "ranks", "launcher")
 
 
-class Ensemble(PartialFit):
+class Ensemble(PartialFit, FramesOut):
     """An ensemble of neural networks that predicts with uncertainties.
 
     A parameter is an option of docs/options.md by its last name (`epochs=300`, `dropout=0.1`), or
@@ -271,29 +272,7 @@ class Ensemble(PartialFit):
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
-        made = self.distribution(X, **options)
-        return made.to_dataframe() if self._frames() else made
-
-    def set_output(self: Self, *, transform: Optional[str] = None) -> Self:
-        """"pandas": what `predict` returns is a DataFrame with the index of X, as
-        `Prediction.to_dataframe` has it for an Ensemble; "default": arrays again; None: no change.
-        """
-        if transform not in (None, "default", "pandas"):
-            raise ValueError(f"transform={transform!r} is neither 'default' nor 'pandas'")
-        if transform is not None:
-            self._sklearn_output_config = {"transform": transform}  # clone of scikit-learn keeps it
-        return self
-
-    def _frames(self) -> bool:
-        return getattr(self, "_sklearn_output_config", {}).get("transform") == "pandas"
-
-    def _framed(self, values: np.ndarray, columns: Sequence[Any], index: Any) -> Any:
-        """The array, or a DataFrame of it."""
-        if not self._frames():
-            return values
-        import pandas
-
-        return pandas.DataFrame(values.reshape(len(values), -1), index, list(columns))
+        return self._output(self.distribution(X, **options))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R2 of the means, averaged over the targets.

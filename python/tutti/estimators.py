@@ -82,7 +82,8 @@ class EnsembleClassifier(Ensemble):
     """Classification as in scikit-learn; labels of any type.
 
     Parameters are those of `Ensemble`, with `random_state` and `n_jobs` (-1: all cores) for `seed`
-    and `threads`, and `verbose` for the opposite of `quiet`. The loss is cross_entropy unless given.
+    and `threads`, and `verbose` for the opposite of `quiet`. The loss is cross_entropy unless
+    given.
 
     Attributes
     ----------

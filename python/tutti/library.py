@@ -118,7 +118,8 @@ class Model:
     def _repr_html_(self) -> str:
         """Members, inputs and predicted columns, for a notebook."""
         return table_of(["", ""], [
-            ["model", self.file], ["members", self.members], ["inputs", ", ".join(self.input_names)],
+            ["model", self.file], ["members", self.members],
+            ["inputs", ", ".join(self.input_names)],
             ["predicted", ", ".join(f"{label} ({unit})" if unit else label
                                     for label, unit in zip(self.labels, self.units))]])
 
@@ -166,7 +167,7 @@ class Model:
                 gradient: bool) -> dict[str, np.ndarray]:
         """Empty arrays for what tutti_predict fills."""
         cells = (rows, self.columns)
-        out = {name: np.empty(cells) for name in MOMENTS}
+        out: dict[str, np.ndarray] = {name: np.empty(cells) for name in MOMENTS}
         out["extrapolation"] = np.empty(rows)
         if gradient:
             shape = (*cells, len(self.input_names))

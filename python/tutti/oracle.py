@@ -115,7 +115,7 @@ class Server:
         self._socket.settimeout(seconds)
         try:
             line, _ = self._socket.accept()
-        except TimeoutError:
+        except socket.timeout:  # a TimeoutError only from Python 3.10 on
             return
         with line:
             line.settimeout(None)

@@ -29,8 +29,8 @@ def main(source):
             ast.parse(text)
         if "cmake@" in text or "cmake >=" in text:
             assert re.search(rf"cmake(@| >=){cmake}\b", text), f"packaging/{recipe}: not CMake {cmake}"
-    for place in ("python/tutti/version.py", "CITATION.cff"):
-        found = re.search(r"^(?:__version__ = |version: )\"?([\d.]+)", (source / place).read_text(), re.M)
+    for place in ("python/tutti/version.py", "CITATION.cff", "packaging/modules/tutti"):
+        found = re.search(r"^(?:__version__ = |version: |module-whatis \"tutti )\"?([\d.]+)", (source / place).read_text(), re.M)
         assert found[1] == version, f"{place}: version {found[1]}, not {version}"
     repository = source / "packaging/spack/spack_repo/tutti/repo.yaml"  # Spack asks for these names
     assert "namespace: tutti\n" in repository.read_text()

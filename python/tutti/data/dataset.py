@@ -287,7 +287,7 @@ def match(table: Table, names: Sequence[str], given: bool) -> np.ndarray:
                  f"{len(names)} features as input"]
         for text, of, other in (("missing", names, table.names),
                                 ("not known to the model", table.names, names)):
-            some = [name for name in of or () if name not in other] if table.names else []
+            some = [name for name in of or () if name not in (other or ())] if table.names else []
             if some and given:
                 parts.append(f"{text}: {', '.join(some)}")
         raise ValueError("; ".join(parts))

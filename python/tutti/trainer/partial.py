@@ -30,7 +30,7 @@ class Steps:
     def __init__(self, options: Mapping[str, Any], x: Table, y: Table, labels: bool,
                  threads: int, program: Any) -> None:
         kept = {name: value for name, value in options.items() if name not in _NOT_HERE}
-        scales = {"x_scale": self._scale(x.values)}
+        scales: dict[str, Any] = {"x_scale": self._scale(x.values)}
         if not labels:
             scales["y_scale"] = self._scale(y.values)
         self.trainer = Trainer(inputs=x.values.shape[1], targets=y.values.shape[1],
@@ -72,6 +72,9 @@ class Steps:
 
 class PartialFit:
     """partial_fit of Ensemble, which has the other functions."""
+
+    run_: Any  # a Run after fit, Steps after partial_fit
+    _steps_of: Any  # the parameters of these Steps
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on these rows: one pass in this process, without files; the optimizer goes on.
