@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MENU = {
     "Home": "README.md",
     "Begin": ["docs/README.md", "docs/install.md", "docs/first-model.md", "docs/python.md"],
-    "How to": ["docs/report.md", "docs/training.md", "docs/search.md", "docs/data.md", "docs/many-targets.md",
+    "How to": ["docs/report.md", "docs/training.md", "docs/data.md", "docs/many-targets.md",
                "docs/front.md", "docs/fine-tuning.md", "docs/uncertainty.md", "docs/active-learning.md",
                "docs/oracle.md", "slurm/README.md", "docs/gpu.md", "docs/large-members.md", "docs/embedding.md",
-               "docs/trainer.md", "docs/migration.md", "docs/troubleshooting.md"],
+               "docs/trainer.md", "docs/troubleshooting.md"],
     "Background": ["docs/reliability.md", "docs/benchmarks.md"],
     "Reference": ["docs/options.md", "docs/files.md", "docs/json.md", "docs/glossary.md"],
 }
