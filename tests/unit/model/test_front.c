@@ -189,7 +189,7 @@ TT_TEST (piecewise_linear_outputs_add_up_to_the_input) {
   for (int b = 4; b < 8; b++) TT_CHECK((double)(w[b] * w[b] + w[8 + b] * w[8 + b]), ==, 0.0);
   tt_front_destroy(&f);
   TT_CHECK(lay_out(1, size, "conv 2 1, ple 3", &f, &why), ==, 0);
-  TT_CHECK(strstr(why.why, "is the first row") != NULL, ==, 1);
+  TT_CHECK(strstr(why.why, "can only be the first layer") != NULL, ==, 1);
 }
 
 /* A block of one more layer follows each cut, and nothing limits their number but a typing error. */
