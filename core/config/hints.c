@@ -78,8 +78,7 @@ static const hint rows[] = {
     {" instance_norm layer_norm norm ", "write group_norm GROUPS"},
     {" conv1d conv2d convolution ", "write conv CHANNELS SIZE"},
     {" dense fc linear mlp ", "dense layers are those of model.hidden; leave this layer out"},
-    {" flatten reshape ",
-     "the dense layers take all values of the last layer; leave this layer out"},
+    {" flatten reshape ", "the dense layers take all values of the last one; leave this layer out"},
     {" max_pool max_pool2d maxpool ", "write pool max SIZE"},
     {" shortcut skip ", "write residual LAYERS before the layers"},
 };

@@ -70,14 +70,14 @@ static tt_err poll_until_labeled(tt_comm *c, const tt_label_request *request,
 
 static void log_labeled(const tt_query_labels *out, const char *reason, const char *directory)
 {
-  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets);
-  if (labeled == out->count)
+  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets),
+          failed = out->count - labeled;
+  if (!failed)
     tt_log_root(TT_LOG_INFO, "labeled %" PRId64 " of %" PRId64, labeled, out->count);
   else
     tt_log_root(TT_LOG_WARN,
                 "labeled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s); more in %s",
-                labeled, out->count, out->count - labeled, *reason ? reason : "no value",
-                directory);
+                labeled, out->count, failed, *reason ? reason : "no value", directory);
 }
 
 /* Collective. */

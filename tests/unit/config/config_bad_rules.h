@@ -9,7 +9,7 @@
 
 static const tt_bad bad_rules[] = {
     BAD(JOB IMAGE "[conv 16 3, konv 8 3]}\n",
-        "3:34: model.front[1]: 'konv 8 3': 'konv 8 3' is not a layer; layers are conv, group_norm, "
+        "3:34: model.front[1]: 'konv 8 3': 'konv 8 3' is not a layer, one of conv, group_norm, "
         "pool"),
     BAD(JOB IMAGE "[pool max 2, pool max 2, pool max 4]}\n",
         "3:34: model.front[2]: 'pool max 4': height 2 + 2 * pad 0 = 2 is smaller than the window: "
