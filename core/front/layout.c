@@ -321,8 +321,7 @@ static int take_encoding(const tt_front_row *row, layout *o)
   const tt_front *f = o->f;
   if (o->number || f->size[0] * f->size[1] > 1)
     return tt_front_reject(o->fault, o->number,
-                           "can only be the first layer, and not with model.image or "
-                           "model.profile");
+                           "can only be the first layer, without model.image or model.profile");
   double outputs = (double)f->channels * (1.0 + row->number[0]);
   if (outputs > (double)TT_FRONT_MOST)
     return tt_front_reject(o->fault, o->number, "%.0f values; at most %d are possible", outputs,
