@@ -57,8 +57,7 @@ extern tt_comm *tt_world;
 #define TT_SLURM_SCRIPT(X, name, file, summary)                                                    \
   X(name, file, 1, 1, slurm_script, summary,                                                       \
     "Print a batch script that trains the job, or runs the campaign, through time limits and "     \
-    "preemption. Change its lines marked CHANGE. Example: tutti slurm train job.yaml > "           \
-    "job.sbatch",                                                                                  \
+    "preemption. Change its lines marked CHANGE. Example: tutti slurm train job.yaml > job.sh",    \
     TT_CLI_SITE, TT_CLI_NODES, TT_CLI_GPUS, TT_CLI_TIME)
 #define TT_SLURM_VERBS(X)                                                                          \
   TT_SLURM_SCRIPT(X, "train", "JOB.yaml", "print a batch script for a job")                        \
