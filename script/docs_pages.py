@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MENU = {
     "Home": "README.md",
     "Begin": ["docs/README.md", "docs/install.md", "docs/first-model.md", "docs/python.md"],
-    "How to": ["docs/report.md", "docs/training.md", "docs/search.md", "docs/data.md", "docs/many-targets.md",
+    "How to": ["docs/report.md", "docs/training.md", "docs/data.md", "docs/many-targets.md", "docs/by.md",
                "docs/front.md", "docs/fine-tuning.md", "docs/uncertainty.md", "docs/active-learning.md",
                "docs/oracle.md", "slurm/README.md", "docs/gpu.md", "docs/large-members.md", "docs/embedding.md",
-               "docs/trainer.md", "docs/migration.md", "docs/troubleshooting.md"],
+               "docs/trainer.md", "docs/troubleshooting.md"],
     "Background": ["docs/reliability.md", "docs/benchmarks.md"],
     "Reference": ["docs/options.md", "docs/files.md", "docs/json.md", "docs/glossary.md"],
 }
@@ -93,8 +93,8 @@ def main(folder):
                               {"media": "(prefers-color-scheme: dark)", "scheme": "slate"}]},
         "plugins": ["search"], "nav": menu,
         "markdown_extensions": ["tables", "fenced_code", "attr_list", {"toc": {"permalink": True}}],
-        "not_in_nav": "CHANGELOG.md\nCONTRIBUTING.md\nbench/\ncuda/\npackaging/\n",
-        "validation": {"links": {"anchors": "warn", "not_found": "warn"}},
+        "not_in_nav": "CHANGELOG.md\nCONTRIBUTING.md\nbench/\ncuda/\npackaging/\ntests/\n",
+        "validation": {"nav": {"omitted_files": "warn"}, "links": {"anchors": "warn", "not_found": "warn"}},
     }
     (folder / "mkdocs.yml").write_text(json.dumps(settings, indent=1))  # JSON is YAML
 

@@ -69,7 +69,7 @@ static const hint values[] = {
 
 static const hint rows[] = {
     {" relu leaky_relu tanh sigmoid silu gelu softplus elu sine hardtanh activation identity ",
-     "model.activation is applied after each conv; leave this row out"},
+     "model.activation is applied after each conv; leave this layer out"},
     {" avg_pool avgpool avg_pool2d mean_pool ", "write pool mean SIZE"},
     {" adaptive_avg_pool gap global_avg_pool ", "write global_mean"},
     {" batchnorm batch_norm2d batchnorm2d bn ", "write batch_norm"},
@@ -77,10 +77,10 @@ static const hint rows[] = {
     {" bottleneck_block resnet50 ", "write bottleneck WIDTH CHANNELS [stride N] [times K]"},
     {" instance_norm layer_norm norm ", "write group_norm GROUPS"},
     {" conv1d conv2d convolution ", "write conv CHANNELS SIZE"},
-    {" dense fc linear mlp ", "dense layers are those of model.hidden; leave this row out"},
-    {" flatten reshape ", "the dense layers take all values of the last row; leave this row out"},
+    {" dense fc linear mlp ", "dense layers are those of model.hidden; leave this layer out"},
+    {" flatten reshape ", "the dense layers take all values of the last one; leave this layer out"},
     {" max_pool max_pool2d maxpool ", "write pool max SIZE"},
-    {" shortcut skip ", "write residual ROWS, before the rows"},
+    {" shortcut skip ", "write residual LAYERS before the layers"},
 };
 
 /* Whether the first word of a text, which ends at one of `ends`, is among `words`. */

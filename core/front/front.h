@@ -59,10 +59,9 @@ typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_fr
     "a shift; directly behind a conv, which then has no bias, it comes before the activation. "    \
     "Predictions use running means and variances (Ioffe & Szegedy 2015)")                          \
   X(residual, "residual", 1, TT_FRONT_TAKES(project) | TT_FRONT_TAKES(activate),                   \
-    "residual ROWS [project] [activate]",                                                          \
-    "adds the input of the next ROWS rows to their output. project: a 1 x 1 convolution, with "    \
-    "the "                                                                                         \
-    "norm of the last row, gives the input the shape of the output; activate: the last "           \
+    "residual LAYERS [project] [activate]",                                                        \
+    "adds the input of the next LAYERS layers to their output. project: a 1 x 1 convolution, "     \
+    "with the norm of the last one, gives the input the shape of the output; activate: the last "  \
     "activation comes after the addition (He et al. 2016)")                                        \
   X(basic, "basic", 1, TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(times),                             \
     "basic CHANNELS [stride N] [times K]",                                                         \

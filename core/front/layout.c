@@ -233,12 +233,12 @@ static int end_span(layout *o)
   const int32_t *size = projects ? sum->out : first->in;
   if (channels != end->channels || size[0] != end->out[0] || size[1] != end->out[1])
     return tt_front_reject(o->fault, o->begin,
-                           "the %s of these rows is %.40s, their output %.40s: they cannot be "
+                           "the %s of these layers is %.40s, their output %.40s: they cannot be "
                            "added%s",
                            projects ? "projected input" : "input",
                            tt_front_shape_text(f, channels, size, in),
                            tt_front_shape_text(f, end->channels, end->out, out),
-                           projects ? "" : "; write residual ROWS project");
+                           projects ? "" : "; write residual LAYERS project");
   sum->skip = projects ? last : o->first - 1;
   sum->activates_sum = 0;
   if (!o->span.option[TT_FRONT_OPTION_activate]) return 1;
@@ -252,8 +252,8 @@ static int end_span(layout *o)
 static int begin_span(const tt_front_row *row, layout *o)
 {
   if (o->left)
-    return tt_front_reject(o->fault, o->number,
-                           "begins inside the rows of the residual of row %" PRId64, o->begin);
+    return tt_front_reject(o->fault, o->number, "begins inside the residual of layer %" PRId64,
+                           o->begin);
   o->span = *row;
   o->begin = o->number;
   o->left = row->number[0];
@@ -301,8 +301,8 @@ static int take_block(const block_conv *conv, int count, layout *o)
 static int take_blocks(const tt_front_row *row, layout *o)
 {
   if (o->left)
-    return tt_front_reject(o->fault, o->number,
-                           "stands inside the rows of the residual of row %" PRId64, o->begin);
+    return tt_front_reject(o->fault, o->number, "stands inside the residual of layer %" PRId64,
+                           o->begin);
   for (int32_t k = 0; o->known && k < row->option[TT_FRONT_OPTION_times]; k++) {
     int32_t stride = k ? 1 : row->option[TT_FRONT_OPTION_stride];
     const int32_t *n = row->number;
@@ -321,8 +321,7 @@ static int take_encoding(const tt_front_row *row, layout *o)
   const tt_front *f = o->f;
   if (o->number || f->size[0] * f->size[1] > 1)
     return tt_front_reject(o->fault, o->number,
-                           "is the first row of a front, for inputs without model.image and "
-                           "model.profile");
+                           "can only be the first layer, without model.image or model.profile");
   double outputs = (double)f->channels * (1.0 + row->number[0]);
   if (outputs > (double)TT_FRONT_MOST)
     return tt_front_reject(o->fault, o->number, "%.0f values; at most %d are possible", outputs,
@@ -346,7 +345,7 @@ static int take_text(const char *text, layout *o)
     return 0;
   }
   if (row.kind == TT_FRONT_residual && row.number[0] > behind)
-    return tt_front_reject(o->fault, o->number, "only %" PRId64 " rows follow", behind);
+    return tt_front_reject(o->fault, o->number, "the list has only %" PRId64 " more", behind);
   if (row.kind == TT_FRONT_basic || row.kind == TT_FRONT_bottleneck) return take_blocks(&row, o);
   return row.kind == TT_FRONT_ple ? take_encoding(&row, o) : take_row(&row, o);
 }
@@ -375,7 +374,7 @@ static int take_rows(layout *o)
     faults++;
   }
   if (faults) return 1;
-  if (!f->layers) return tt_front_reject(o->fault, -1, "a front has at least one row");
+  if (!f->layers) return tt_front_reject(o->fault, -1, "the list is empty");
   if (f->params > INT32_MAX)
     return tt_front_reject(o->fault, -1, "more than %d parameters", INT32_MAX);
   f->features = tt_front_values(&f->layer[f->layers - 1]);

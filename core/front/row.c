@@ -79,7 +79,7 @@ static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
     snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", kinds[k].words);
     tt_suggestion_consider(&near, kinds[k].words);
   }
-  return tt_front_reject(fault, number, "'%.40s' is not a row; rows are %s%s%.20s%s", text, list,
+  return tt_front_reject(fault, number, "'%.40s' is not a layer, one of %s%s%.20s%s", text, list,
                          *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
 }
 

@@ -14,7 +14,7 @@ TT_BEGIN_C
   X(ridge, "a ridge regression",                                                                   \
     "The target is nearly linear in the inputs: try model.hidden: [] or train.weight_decay")       \
   X(neighbor, "the nearest training row",                                                          \
-    "The target has steps or short waves: try model.front: [ple 48], or data.categories")          \
+    "The target has steps or fast oscillations: try model.front: [ple 48], or data.categories")    \
   X(gaussian_process, "a Gaussian process",                                                        \
     "It suits few rows and a smooth target: try model: auto, or use a Gaussian process")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import pathlib
+import tempfile
 from typing import Any, Optional, Sequence, Union
 
 import h5py
@@ -11,11 +13,11 @@ import numpy as np
 
 from .binding import DOUBLES, Wanted, load
 from .data import dataset
-from .data.hdf5 import has_names
+from .data.hdf5 import has_names, read_arrays
 from .data.texts import is_missing
-from .prediction import MOMENTS, Prediction, table_of
-from .places import PathLike, find_library
-from .program import error_of
+from .prediction import MOMENTS, Prediction, of_arrays, table_of
+from .places import PathLike, find_library, find_program
+from .program import error_of, run
 from .weights import read_weights
 
 
@@ -49,6 +51,7 @@ class Model:
                  group: Optional[object] = None) -> None:
         self._handle = ctypes.c_void_p()
         self._library = load(find_library(program))
+        self._program, self._group = program, group
         self._bytes = file if isinstance(file, bytes) else None
         if isinstance(file, bytes):
             self.file = "the model in memory"
@@ -68,7 +71,7 @@ class Model:
         """A model in memory, which the object closes."""
         model = Model.__new__(Model)
         model._library, model._handle, model.file = library, handle, "the model of a trainer"
-        model._bytes = None
+        model._bytes = model._program = model._group = None
         model._describe()
         model._named = model.input_names != [f"x{i}" for i in range(len(model.input_names))]
         return model
@@ -204,9 +207,10 @@ class Model:
 
         Parameters
         ----------
-        x : array, DataFrame or DataArray, shape (rows, inputs)
+        x : array, DataFrame or DataArray, shape (rows, inputs), or path
             In the units of the training data. Columns are matched by name if both the model and
-            `x` have names. Levels are texts, or numbers as `level_value` gives.
+            `x` have names. Levels are texts, or numbers as `level_value` gives. The program reads
+            a table in a file, with the format, texts, dates and ids of the training data.
         quantiles : sequence of float
             Also predict these quantiles, each between 0 and 1.
         members : bool
@@ -225,6 +229,8 @@ class Model:
         tutti.Error
             Quantiles of a model that predicts no distribution.
         """
+        if isinstance(x, (str, os.PathLike)):
+            return self._predict_file(x, quantiles, members, gradient)
         table = self._table(x)
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
@@ -237,3 +243,21 @@ class Model:
             ctypes.byref(wanted)))
         return Prediction(**out, columns=list(self.labels), units=list(self.units),
                           index=table.index)
+
+    def _predict_file(self, table: PathLike, quantiles: Sequence[float], members: bool,
+                      gradient: bool) -> Prediction:
+        """Predict the rows of a file with the program."""
+        self._check_open()
+        words = ["--members"] * members + ["--jacobian"] * gradient
+        if len(quantiles):
+            words += ["--quantiles", ",".join(map(repr, map(float, quantiles)))]
+        if self._group is not None:
+            words += ["--group", str(self._group)]
+        with tempfile.TemporaryDirectory() as folder, self.open_file():
+            source, out = self.file, os.path.join(folder, "pred.h5")
+            if self._bytes is not None:
+                source = os.path.join(folder, "model.h5")
+                pathlib.Path(source).write_bytes(self._bytes)
+            run([find_program(self._program), "predict", source, os.fspath(table), "-o", out,
+                 *words])
+            return of_arrays(read_arrays(out), self.labels, self.units)

@@ -3,12 +3,21 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
 
-MOMENTS = ("mean", "std", "aleatoric", "epistemic")
+# The moments, and their variables in a file of predictions (docs/files.md).
+MOMENTS = {"mean": "y_pred_mean", "std": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
+           "epistemic": "y_pred_std_epistemic"}
+_VARIABLES = {
+    **MOMENTS, **{f"{name}_gradient": f"{variable}_jacobian" for name, variable in MOMENTS.items()},
+    "quantiles": "y_pred_quantile", "lower": "y_pred_lower", "upper": "y_pred_upper",
+    "entropy": "y_entropy", "mutual_information": "y_mutual_information",
+    "member_mean": "y_member_mean", "member_variance": "y_member_variance",
+    "extrapolation": "extrapolation",
+}
 SHOWN = 10  # rows in a notebook
 
 
@@ -147,3 +156,11 @@ class Prediction:
         for name in MOMENTS:
             made[name].attrs.update(long_name=f"{self.columns[0]}: {name}", units=self.units[0])
         return made
+
+
+def of_arrays(found: Mapping[str, np.ndarray], columns: Sequence[str],
+              units: Sequence[str]) -> Prediction:
+    """The variables of a file of predictions; its index has the ids of the rows."""
+    arrays = {name: found[variable] for name, variable in _VARIABLES.items() if variable in found}
+    return Prediction(**arrays, columns=list(columns), units=list(units),
+                      index=found.get("sample_id"))

@@ -52,6 +52,7 @@ _IN_PYTHON = (
     (r"--resume auto", "resume=None"),
     (r"--share-gpu, run\.share_gpu: true", "share_gpu=True"),
     (r"--gpu-map", "gpu_map"),
+    (r"--group", "group"),
     (r"the trainer is NULL: .*", "this Trainer is closed"),
     (r"\btutti_trainer_(?!options)(\w+)", r"Trainer.\1"),
     (r"\bbatch->", ""),

@@ -60,7 +60,7 @@ struct tt_cli_args {
     "allow several ranks to use one GPU")                                                          \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
-    "output of tutti doctor --json on several ranks: say when teams of ranks pay over its links")  \
+    "output of tutti doctor --json on several ranks: say when ranks should share a member")        \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
     "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \

@@ -45,7 +45,7 @@ extern tt_comm *tt_world;
     "Stop a running campaign at its next checkpoint, with exit code 75. Continue it with "         \
     "tutti campaign run.",                                                                         \
     TT_CLI_END)                                                                                    \
-  X("check", "DIRECTORY", 1, 1, campaign_check, "compare the record of the points with the rest",  \
+  X("check", "DIRECTORY", 1, 1, campaign_check, "check the record of all points",                  \
     "Rebuild the state of every point from events.jsonl, print how many are in which state, and "  \
     "compare the labels with those of campaign.h5.",                                               \
     TT_CLI_END)                                                                                    \
@@ -56,9 +56,8 @@ extern tt_comm *tt_world;
 
 #define TT_SLURM_SCRIPT(X, name, file, summary)                                                    \
   X(name, file, 1, 1, slurm_script, summary,                                                       \
-    "Print a batch script that trains the job, or runs the campaign, to the end, through time "    \
-    "limits and preemption. Example: tutti slurm train job.yaml > job.sbatch; sbatch "             \
-    "job.sbatch",                                                                                  \
+    "Print a batch script that trains the job, or runs the campaign, through time limits and "     \
+    "preemption. Change its lines marked CHANGE. Example: tutti slurm train job.yaml > job.sh",    \
     TT_CLI_SITE, TT_CLI_NODES, TT_CLI_GPUS, TT_CLI_TIME)
 #define TT_SLURM_VERBS(X)                                                                          \
   TT_SLURM_SCRIPT(X, "train", "JOB.yaml", "print a batch script for a job")                        \
@@ -75,17 +74,17 @@ extern tt_comm *tt_world;
 #define TT_VERBS(X, F)                                                                             \
   X("train", "JOB.yaml|TABLE", 1, 1, train, "train all members, or continue after a stop",         \
     "Train all members of a job; write model.h5 and results.h5. After an interruption, run "       \
-    "the same command again to continue from the last checkpoint. In the place of a job, a "       \
-    "table (.csv, .tsv, .npy, .npz, .h5) with --targets: tutti proposes a job (tutti init), "      \
+    "the same command again to continue from the last checkpoint. A table (.csv, .tsv, .npy, "     \
+    ".npz, .h5) with --targets may take the place of the job: tutti proposes a job (tutti init), " \
     "writes it into the directory of the run, and trains it.",                                     \
     TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, \
     TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)                                                          \
   X("tune", "TABLE", 1, 1, tune, "search for the best networks for a table",                       \
-    "Train trials of other widths, learning rates and so on, on folds of the table, and stop the " \
-    "worse ones at each of three rungs; the model predicts with the best ones, weighted by rows "  \
-    "that they left out. Writes the job that it runs into the directory of the run, as tutti "     \
-    "train does: tutti train out/job.yaml continues. Example: tutti tune energy.csv --targets "    \
-    "heating_load --time 2min",                                                                    \
+    "Train many networks (trials) with other widths, learning rates and so on, on folds of the "   \
+    "table; at each of three rungs the worse ones stop. The model predicts with a weighted "       \
+    "selection of the best ones. Writes the job that it runs into the directory of the run, as "   \
+    "tutti train does: tutti train out/job.yaml continues. Example: tutti tune energy.csv "        \
+    "--targets heating_load --time 2min",                                                          \
     TT_CLI_PRESET, TT_CLI_BUDGET, TT_CLI_SEARCH_TIME, TT_CLI_FOLDS, TT_CLI_TABLE_OPTIONS,          \
     TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU,                \
     TT_CLI_RUN_OPTIONS)                                                                            \
@@ -106,8 +105,8 @@ extern tt_comm *tt_world;
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)   \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
     "Show how much each input matters for the predictions on labeled rows: the increase of the "   \
-    "error when its values are permuted between the rows, and the mean absolute derivative, with " \
-    "their spread over the members. DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",              \
+    "error when its values are permuted between the rows, with its spread over the members. "      \
+    "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED,                 \
     TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                                   \

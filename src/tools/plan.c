@@ -192,7 +192,7 @@ static void print_files_and_compute(const tt_job_plan *p)
     all += g * flops * (double)c->max_epochs;
     longest = c->max_epochs > longest ? c->max_epochs : longest;
   }
-  fprintf(p->out, "files in %s\n", p->cfg->run_directory);
+  fprintf(p->out, "files in %s\n", p->cfg->campaign ? "each round" : p->cfg->run_directory);
   print_bytes(p->out, "model.h5", tt_plan_model_bytes(p));
   print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, 1 in progress)",

@@ -1,4 +1,4 @@
-"""The code of docs/python.md, trainer.md, migration.md and of the README runs, and the notebook.
+"""The code of docs/python.md, trainer.md and of the README runs, and the notebook.
 
 The cells of the notebook run here one after the other; with nbclient and ipykernel (CI does not
 install them: 50 packages) they also run in a kernel.
@@ -35,17 +35,20 @@ except ImportError as missing:
     KERNEL = f"{missing.name} is missing"
 else:
     KERNEL = ""
+OTHERS = "\n## From other libraries\n"
 # The PATH of before: an mpirun in TUTTI_MPIRUN without a folder is not this one again.
 PROGRAMS = {"mpirun": f'PATH={shlex.quote(os.environ["PATH"])}; shift; '
                       'exec $(echo "$TUTTI_MPIRUN" | tr ";" " ") "$@"',
             "sbatch": "echo 4711"}
 
 
-def blocks(page):
-    """(first line, code) of the Python blocks of a page."""
+def blocks(page, others=False):
+    """(first line, code) of the Python blocks of a page; others: those of its section OTHERS."""
     text = (ROOT / page).read_text()
+    place = text.find(OTHERS)
     for found in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
-        yield text.count("\n", 0, found.start()) + 2, found[1]
+        if others == (0 <= place < found.start()):
+            yield text.count("\n", 0, found.start()) + 2, found[1]
 
 
 def run_blocks(page, names, wanted=lambda code: True):
@@ -61,7 +64,7 @@ def run_blocks(page, names, wanted=lambda code: True):
 
 def parts(page):
     """(first line, code) of the parts of blocks that begin with "# before" or "# after"."""
-    for line, code in blocks(page):
+    for line, code in blocks(page, others=True):
         for found in re.finditer(r"^.+?(?=^# after|\Z)", code, re.M | re.S):
             yield line + code.count("\n", 0, found.start()), found[0]
 
@@ -115,7 +118,7 @@ class Docs(unittest.TestCase):
 
     def test_migration(self):
         """Other libraries, where they are installed, and tutti predict the same function."""
-        page, names, found = "docs/migration.md", {}, [0, 0]
+        page, names, found = "docs/python.md", {}, [0, 0]
         os.environ.setdefault("KERAS_BACKEND", "torch")
         for line, code in parts(page):
             title = code.partition("\n")[0]

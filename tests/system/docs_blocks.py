@@ -35,7 +35,7 @@ def make_data(place):
         (place / name).write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n")
     energy = [line.split(",") for line in (place / "energy.csv").read_text().split()]
     (place / "candidates.csv").write_text("\n".join(",".join(row[:8]) for row in energy) + "\n")
-    matrices = {"samples.h5": (3, ["flux"]), "spectra.h5": (3, None), "profiles.h5": (256, ["a", "b"]),
+    matrices = {"samples.h5": (3, ["flux"]), "spectra.h5": (3, None),
                 "data.h5": (3, ["energy", "barrier"]), "pool.h5": (3, None), "images.h5": (3 * 64 * 64, ["kind"])}
     for name, (inputs, targets) in matrices.items():
         rows = 80 if inputs < 1000 else 10

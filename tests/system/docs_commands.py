@@ -32,8 +32,7 @@ PROGRAMS = re.compile(r"(\./|script/|bench/|build/|tests/cuda/|(tutti|mpirun|sru
 SHELL = {"sh", "console", "text", "bash", None, ""}  # kinds of blocks that may have commands
 # (page, kind of a block) -> the test that runs such blocks instead.
 ELSEWHERE = {
-    **dict.fromkeys((("README.md", "python"), ("python/README.md", "python"), ("docs/python.md", "python"),
-                     ("docs/migration.md", "python")), "python.docs runs it"),
+    **dict.fromkeys((("README.md", "python"), ("python/README.md", "python"), ("docs/python.md", "python")), "python.docs runs it"),
     **dict.fromkeys((("docs/trainer.md", kind) for kind in ("c", "cpp", "fortran", "python")),
                     "embedding.c, .cpp, .fortran and python.docs run it"),
     ("docs/embedding.md", "c"): "system.install_client compiles and runs it",
@@ -42,7 +41,6 @@ ELSEWHERE = {
     ("docs/embedding.md", "python"): "embedding.export runs the exported files, where torch and onnxruntime are",
     ("docs/first-model.md", "c"): "a command of the page compiles and runs it",
     **dict.fromkeys((("docs/oracle.md", kind) for kind in ("python", "sh")), "the commands before those of the page run it"),
-    ("docs/search.md", "yaml"): "the laws of a search train such jobs",
     ("slurm/README.md", "sh"): "the head of a batch script, without its call",
 }
 WORDS = {"export", "set", "if", "while", "for", "source", "."}  # of a shell, that are no files

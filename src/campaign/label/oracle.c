@@ -68,14 +68,16 @@ static tt_err poll_until_labeled(tt_comm *c, const tt_label_request *request,
   }
 }
 
-static void log_labeled(const tt_query_labels *out, const char *reason)
+static void log_labeled(const tt_query_labels *out, const char *reason, const char *directory)
 {
-  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets);
-  if (labeled == out->count)
+  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets),
+          failed = out->count - labeled;
+  if (!failed)
     tt_log_root(TT_LOG_INFO, "labeled %" PRId64 " of %" PRId64, labeled, out->count);
   else
-    tt_log_root(TT_LOG_WARN, "labeled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s)",
-                labeled, out->count, out->count - labeled, *reason ? reason : "no value");
+    tt_log_root(TT_LOG_WARN,
+                "labeled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s); more in %s",
+                labeled, out->count, failed, *reason ? reason : "no value", directory);
 }
 
 /* Collective. */
@@ -94,7 +96,7 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   tt_guarded_check_keep_local(0);
   if (e) return e;
   if (root) tt_label_points_collect(a, out, reason, sizeof reason);
-  if (root) log_labeled(out, reason);
+  if (root) log_labeled(out, reason, request->directory);
   return TT_OK;
 }
 

@@ -9,7 +9,7 @@
 
 static const tt_bad bad_rules[] = {
     BAD(JOB IMAGE "[conv 16 3, konv 8 3]}\n",
-        "3:34: model.front[1]: 'konv 8 3': 'konv 8 3' is not a row; rows are conv, group_norm, "
+        "3:34: model.front[1]: 'konv 8 3': 'konv 8 3' is not a layer, one of conv, group_norm, "
         "pool"),
     BAD(JOB IMAGE "[pool max 2, pool max 2, pool max 4]}\n",
         "3:34: model.front[2]: 'pool max 4': height 2 + 2 * pad 0 = 2 is smaller than the window: "
@@ -17,13 +17,14 @@ static const tt_bad bad_rules[] = {
     BAD(JOB IMAGE "[conv 6 3 groups 3]}\n",
         "model.front[0]: 'conv 6 3 groups 3': 3 groups do not divide the 1 input channels"),
     BAD(JOB IMAGE "[conv 6 3, residual 1, conv 7 3]}\n",
-        "model.front[1]: 'residual 1': the input of these rows is 6 x 8 x 8, their output 7 x 8 x "
+        "model.front[1]: 'residual 1': the input of these layers is 6 x 8 x 8, their output 7 x 8 "
+        "x "
         "8"),
     BAD(JOB IMAGE "[conv 6 3 strides 2]}\n",
         "'strides' does not belong here; write conv CHANNELS SIZE [stride N]"),
     /* all rows, as far as the shape before them is known */
     BADS(3, JOB IMAGE "[conv 4 3, relu, conv 4 x, residual 9]}\n",
-         "front[1]: 'relu': 'relu' is not a row", "activation is applied after each conv",
+         "front[1]: 'relu': 'relu' is not a layer", "activation is applied after each conv",
          "front[2]: 'conv 4 x': 'x' is not"),
     BADS(3, JOB IMAGE "[conv 6 3 groups 4, conv 6 3 groups 5, pool max 9, conv 7 3 groups 2]}\n",
          "front[0]: 'conv 6 3 groups 4': 4 groups do not divide the 1 input channels",

@@ -96,32 +96,31 @@ TT_TEST (impossible_rows_are_refused) {
   static const struct {
     const char *rows, *why;
     int64_t row;
-  } bad[] = {
-      {"", "is not a row", 0},
-      {"conv", "'' is not a number of at least 1; write conv CHANNELS", 0},
-      {"conv 0 3", "'0' is not a number", 0},
-      {"conv 03 3", "'03' is not a number", 0},
-      {"conv 4 3 stride", "'' is not a possible stride", 0},
-      {"conv 4 3 stride 0", "'0' is not a possible stride", 0},
-      {"conv 4 3 stride 1 stride 1", "stride is given twice", 0},
-      {"pol max 2", "did you mean 'pool'?", 0},
-      {"pool 2", "'2' is not a pool; pools are max", 0},
-      {"pool max 2 groups 2", "'groups' does not belong here", 0},
-      {"conv 4 99999999", "'99999999' is not a number", 0},
-      {"conv 4 16000000 dilation 100", "a window of", 0},
-      {"conv 16000000 3", "values; at most", 0},
-      {"conv 4 4001 pad 4000", "read ", 0},
-      {"conv 4 3, group_norm 3", "3 groups do not divide the 4 input channels", 1},
-      {"residual 2, conv 2 3", "only 1 rows follow", 0},
-      {"residual 2, conv 2 3, residual 1, conv 2 3", "begins inside", 2},
-      {"residual 1, global_mean", "write residual ROWS project", 0},
-      {"conv 4 3 activation rel", "'rel' is not a possible activation", 0},
-      {"pool max 2 pad 2", "pad 2 is more than half of the window of 2", 0},
-      {"residual 2, conv 4 3, basic 4", "stands inside the rows of the residual of row 0", 2},
-      {"residual 1 project, conv 4 2 pad 3 stride 2", "the projected input", 0},
-      {"batch_norm 4", "'4' does not belong here", 0},
-      {"ple 4", "for inputs without model.image", 0},
-      {"ple", "'' is not a number of at least 1; write ple BINS", 0}};
+  } bad[] = {{"", "is not a layer", 0},
+             {"conv", "'' is not a number of at least 1; write conv CHANNELS", 0},
+             {"conv 0 3", "'0' is not a number", 0},
+             {"conv 03 3", "'03' is not a number", 0},
+             {"conv 4 3 stride", "'' is not a possible stride", 0},
+             {"conv 4 3 stride 0", "'0' is not a possible stride", 0},
+             {"conv 4 3 stride 1 stride 1", "stride is given twice", 0},
+             {"pol max 2", "did you mean 'pool'?", 0},
+             {"pool 2", "'2' is not a pool; pools are max", 0},
+             {"pool max 2 groups 2", "'groups' does not belong here", 0},
+             {"conv 4 99999999", "'99999999' is not a number", 0},
+             {"conv 4 16000000 dilation 100", "a window of", 0},
+             {"conv 16000000 3", "values; at most", 0},
+             {"conv 4 4001 pad 4000", "read ", 0},
+             {"conv 4 3, group_norm 3", "3 groups do not divide the 4 input channels", 1},
+             {"residual 2, conv 2 3", "the list has only 1 more", 0},
+             {"residual 2, conv 2 3, residual 1, conv 2 3", "begins inside", 2},
+             {"residual 1, global_mean", "write residual LAYERS project", 0},
+             {"conv 4 3 activation rel", "'rel' is not a possible activation", 0},
+             {"pool max 2 pad 2", "pad 2 is more than half of the window of 2", 0},
+             {"residual 2, conv 4 3, basic 4", "stands inside the residual of layer 0", 2},
+             {"residual 1 project, conv 4 2 pad 3 stride 2", "the projected input", 0},
+             {"batch_norm 4", "'4' does not belong here", 0},
+             {"ple 4", "can only be the first layer", 0},
+             {"ple", "'' is not a number of at least 1; write ple BINS", 0}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tt_front f;
     tt_front_fault why;
@@ -190,7 +189,7 @@ TT_TEST (piecewise_linear_outputs_add_up_to_the_input) {
   for (int b = 4; b < 8; b++) TT_CHECK((double)(w[b] * w[b] + w[8 + b] * w[8 + b]), ==, 0.0);
   tt_front_destroy(&f);
   TT_CHECK(lay_out(1, size, "conv 2 1, ple 3", &f, &why), ==, 0);
-  TT_CHECK(strstr(why.why, "is the first row") != NULL, ==, 1);
+  TT_CHECK(strstr(why.why, "can only be the first layer") != NULL, ==, 1);
 }
 
 /* A block of one more layer follows each cut, and nothing limits their number but a typing error. */
