@@ -189,9 +189,6 @@ static const tt_bad bad_rules[] = {
         "mean"),
     BAD(JOB "calibration: {recalibrate: all}\ntrain: {loss: poisson}\n",
         "3:28: calibration.recalibrate: all: ensembles[0] has output rate; only mean"),
-    BAD("data: {file: d.h5, normalize: {u: none, k: standard, x0: log}}\nensembles: [{name: a, "
-        "targets: [u, v]}, {name: b, target: k}]\ntrain: {loss: bce}\n",
-        "1:31: data.normalize: 'k' is standard, but ensemble b uses it as a label, unchanged"),
     BAD(JOB "calibration: {conformal: [0.5, 0.8]}\ntrain: {loss: quantile}\n",
         "3:26: calibration.conformal: 0.8 needs the levels 0.1 and 0.9 in model.quantiles"),
     BAD(DATA
