@@ -18,8 +18,6 @@ static const tt_bad bad[] = {
     BADS(2, DATA "n_models: 5\nNodes: 8\nensembles: [{name: a}]\n",
          "did you mean 'ensembles[0].members'?", "did you mean 'model.hidden'?"),
     BAD_SET(JOB, "train.split_size=8", "'split_size' in train; did you mean 'train.parts'?"),
-    BAD(JOB "run: {device: cuda:0}\n", "'cuda:0' is not one of", "did you mean 'gpu'?"),
-    BAD(JOB "train: {loss: MSE_loss}\n", "did you mean 'mse'?"),
     BAD(JOB "model:\n  wombat: 3\n", "job.yaml:4:3: unknown key 'wombat' in model\n"),
     BAD("data: {file: d.h5, split: {valdation: 0.1}}\nensembles: [{name: a}]\n",
         "job.yaml:1:28: unknown key 'valdation' in data.split; did you mean 'validation'?"),

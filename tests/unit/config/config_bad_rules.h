@@ -25,7 +25,7 @@ static const tt_bad bad_rules[] = {
         "4:27: train.feature_fraction leaves out single inputs"),
     /* all rows, as far as the shape before them is known */
     BADS(3, JOB IMAGE "[conv 4 3, relu, conv 4 x, residual 9]}\n",
-         "front[1]: 'relu': 'relu' is not a row", "activation is applied after each conv",
+         "front[1]: 'relu': 'relu' is not a row; rows are conv, ",
          "front[2]: 'conv 4 x': 'x' is not"),
     BADS(3, JOB IMAGE "[conv 6 3 groups 4, conv 6 3 groups 5, pool max 9, conv 7 3 groups 2]}\n",
          "front[0]: 'conv 6 3 groups 4': 4 groups do not divide the 1 input channels",
