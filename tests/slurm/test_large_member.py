@@ -10,6 +10,7 @@ SCIENCE = ["train.parts=4", "train.batch_size=64", "train.epochs=8"]
 MARGIN = "stop_margin: 1h"  # longer than the job: it stops as soon as it can
 PARTS = f"run: {{ranks_per_member: 2, {MARGIN},"
 STAGES = "run: {stages: 3,"
+PLAN = 'tutti plan --ranks "$SLURM_NTASKS" "${run[@]}"'  # how the ranks share a member
 
 
 def write_job(folder, run):
@@ -47,6 +48,7 @@ def main():
         check_two_gpus(folder, wanted)
         write_job(folder, PARTS)
         text = rig.script("train.sbatch", 1, [*SCIENCE, "run.directory=large"])
+        text = text.replace('"${launch[@]}"', f'{PLAN}\n"${{launch[@]}}"')
         job = rig.submit(folder, "large", text, "--partition=sites", "--time=10", "--nodes=2",
                          "--exclusive", "--distribution=block:block")
         rig.wait_for("a stop by the time limit", lambda: rig.starts(folder / "large"))
