@@ -25,8 +25,7 @@ tt_log_settings tt_log_get_settings(void);
 const char *tt_log_rank_text(void);
 
 /* One line from rank 0 only, "tutti: text" / "tutti: warning: text" / "tutti: error: text". On a
- * terminal, also behind mpirun, it breaks between words to fit. On a terminal of its own the words
- * error and warning have colors unless NO_COLOR is set. Not collective. */
+ * terminal the words error and warning have colors unless NO_COLOR is set. Not collective. */
 void tt_log_root(tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* One line from this rank, with the rank number if there are several ranks. */

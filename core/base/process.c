@@ -12,15 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Start the child with stdout in the pipe, and stdin from `input` if that is not -1. The signals
- * that ask tutti to stop are blocked in the child: Slurm sends them to every process of a step, but
- * tutti still needs the output of the child, which ends soon anyway. */
-static int spawn(const char *program, char *const argv[], int input, int output, pid_t *child)
+/* Start the child with stdout in the pipe. The signals that ask tutti to stop are blocked in it:
+ * Slurm sends them to every process of a step, but tutti still needs the output of the child, which
+ * ends soon anyway. */
+static int spawn(const char *program, char *const argv[], int output, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -35,7 +34,6 @@ static int spawn(const char *program, char *const argv[], int input, int output,
   e = posix_spawnattr_init(&attributes);
   if (!e) {
     e = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    if (!e && input >= 0) e = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (!e) e = posix_spawnattr_setsigmask(&attributes, &stops);
     if (!e) e = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!e)
@@ -47,9 +45,8 @@ static int spawn(const char *program, char *const argv[], int input, int output,
   return e;
 }
 
-/* Read until the child closes the pipe, `text` is full, or it ends in the character `end` (0 =
- * none); 0 after a timeout. */
-static int read_output(int pipe, double seconds, char end, char *text, size_t capacity)
+/* Read until the child closes the pipe, or `text` is full; 0 after a timeout. */
+static int read_output(int pipe, double seconds, char *text, size_t capacity)
 {
   size_t used = 0;
   double until = tt_monotonic_seconds() + seconds;
@@ -62,7 +59,7 @@ static int read_output(int pipe, double seconds, char end, char *text, size_t ca
     ssize_t n = read(pipe, text + used, capacity - 1 - used);
     if (n < 0 && errno == EINTR) continue;
     if (n > 0) used += (size_t)n;
-    if (n <= 0 || used == capacity - 1 || (end && text[used - 1] == end)) break;
+    if (n <= 0 || used == capacity - 1) break;
   }
   text[used] = '\0';
   return 1;
@@ -76,10 +73,10 @@ tt_process_result tt_process_run(const char *program, char *const argv[], double
   int ends[2];
   text[0] = '\0';
   if (pipe2(ends, O_CLOEXEC)) return (tt_process_result){.failed = errno};
-  c.failed = spawn(program, argv, -1, ends[1], &child);
+  c.failed = spawn(program, argv, ends[1], &child);
   close(ends[1]);
   if (!c.failed) {
-    c.timed_out = !read_output(ends[0], seconds, 0, text, capacity);
+    c.timed_out = !read_output(ends[0], seconds, text, capacity);
     if (c.timed_out) kill(child, SIGKILL);
     do got = waitpid(child, &c.status, 0);
     while (got < 0 && errno == EINTR);
@@ -103,51 +100,4 @@ int tt_process_find_tutti(char *path, size_t capacity)
 int tt_process_exit_code(const tt_process_result *c)
 {
   return c->failed || c->timed_out || !WIFEXITED(c->status) ? -1 : WEXITSTATUS(c->status);
-}
-
-int tt_process_server_start(const char *program, char *const argv[], tt_process_server *out)
-{
-  int ends[2];
-  *out = (tt_process_server){0};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) return errno;
-  int e = spawn(program, argv, ends[1], ends[1], &out->pid);
-  close(ends[1]);
-  out->socket = ends[0];
-  if (!e) return 0;
-  close(ends[0]);
-  out->pid = 0;
-  return e;
-}
-
-int tt_process_server_ask(const tt_process_server *s, const char *request, size_t bytes,
-                          double seconds, char *text, size_t capacity)
-{
-  text[0] = '\0';
-  for (size_t sent = 0; sent < bytes;) {
-    ssize_t n = send(s->socket, request + sent, bytes - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return 0;
-    sent += (size_t)n;
-  }
-  if (!read_output(s->socket, seconds, '\n', text, capacity)) return 0;
-  char *end = strchr(text, '\n');
-  if (end) *end = '\0';
-  return end != NULL;
-}
-
-int tt_process_server_end(tt_process_server *s, int *timed_out)
-{
-  int status = 0, killed = 0;
-  pid_t got;
-  double until = tt_monotonic_seconds() + 1.0;
-  close(s->socket);
-  while ((got = waitpid(s->pid, &status, killed ? 0 : WNOHANG)) == 0 ||
-         (got < 0 && errno == EINTR)) {
-    killed = tt_monotonic_seconds() > until;
-    if (killed) kill(s->pid, SIGKILL);
-    if (!killed) poll(NULL, 0, 1);
-  }
-  s->pid = 0;
-  if (timed_out) *timed_out = killed;
-  return status;
 }

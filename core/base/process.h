@@ -29,23 +29,6 @@ int tt_process_find_tutti(char *path, size_t capacity);
 /* Exit code of the program; -1 if it did not start, timed out or was ended by a signal. */
 int tt_process_exit_code(const tt_process_result *c);
 
-/* A program that answers requests on its standard input with lines on its standard output, one at a
- * time. Signals as in tt_process_run. It ends when its standard input is closed. */
-typedef struct tt_process_server {
-  pid_t pid; /* 0 = does not run */
-  int socket;
-} tt_process_server;
-
-/* Start it. Returns 0 or an errno. */
-int tt_process_server_start(const char *program, char *const argv[], tt_process_server *out);
-/* Send a request and wait for one line. 1 = the line, without its newline, is in `text`; 0 = the
- * program has ended or has not answered within `seconds`: call tt_process_server_end. */
-int tt_process_server_ask(const tt_process_server *s, const char *request, size_t bytes,
-                          double seconds, char *text, size_t capacity);
-/* Close its standard input and wait for its end; killed after one second. Returns the status of
- * waitpid; *timed_out (or NULL): whether it was killed. */
-int tt_process_server_end(tt_process_server *s, int *timed_out);
-
 /* A program in the background. It leads a new process group. The kernel kills it when the thread
  * that started it ends (PR_SET_PDEATHSIG), so start it from a long-lived thread. It inherits no
  * open files but the standard ones set below, no blocked signals, and none of the variables by

@@ -2,16 +2,11 @@
 #include "core/columns/row_ids.h"
 
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Numbers up to here have one text each, also as double. */
-static const double most_exact = 9007199254740992.0;
 
 void tt_row_ids_free(tt_row_ids *ids)
 {
@@ -81,14 +76,4 @@ const char *tt_row_ids_show(const tt_row_ids *ids, int64_t row, char *text, int6
   else if (row < ids->rows)
     snprintf(text, (size_t)capacity, " (id %" PRId64 ")", ids->number[row]);
   return text;
-}
-
-int tt_are_different_whole_numbers(int64_t n, double *value)
-{
-  for (int64_t i = 0; i < n; i++)
-    if (!(fabs(value[i]) <= most_exact) || value[i] != floor(value[i])) return 0;
-  qsort(value, (size_t)n, sizeof *value, tt_compare_f64);
-  for (int64_t i = 1; i < n; i++)
-    if (value[i] == value[i - 1]) return 0;
-  return 1;
 }

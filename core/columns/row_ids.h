@@ -24,8 +24,5 @@ tt_err tt_row_ids_find_equal(const tt_row_ids *ids, int64_t *a, int64_t *b);
 
 /* The id of a row for messages, " (id 'x17')"; "" without ids. Returns text. */
 const char *tt_row_ids_show(const tt_row_ids *ids, int64_t row, char *text, int64_t capacity);
-
-/* Whether n values are different whole numbers, as ids often are. Sorts them. */
-int tt_are_different_whole_numbers(int64_t n, double *value);
 TT_END_C
 #endif

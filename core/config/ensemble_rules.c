@@ -1,7 +1,6 @@
 /* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train,
  * or the job's. Values of the job are checked only in the ensembles that inherit them. */
 #include "core/config/config_internal.h"
-#include "core/config/hints.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -257,10 +256,8 @@ static int check_input_shape(const rules *c)
 
 static void report_row(const rules *c, const tt_front_fault *fault)
 {
-  const char *row = c->own->model_front.value[fault->row];
-  const char *hint = tt_hint_front_row(row);
-  report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s%s%s", fault->row, row, fault->why,
-               hint ? "; " : "", hint ? hint : "");
+  report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s", fault->row,
+               c->own->model_front.value[fault->row], fault->why);
 }
 
 static void check_front(const rules *c)

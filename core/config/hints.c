@@ -3,16 +3,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
-
-typedef struct hint {
-  const char *words, *answer; /* words: with a space before and behind each */
-} hint;
 
 /* The option of a row is checked by the compiler; MEMBERS: that of an ensemble. */
 enum { MEMBERS = -1 };
 static const struct {
-  const char *words;
+  const char *words; /* with a space before and behind each */
   int option;
 } options[] = {
     {" amp dtype mixed_precision ", TT_OPTION_run_precision},
@@ -52,68 +47,15 @@ static const struct {
     {" warmup_epochs warmup_steps ", TT_OPTION_train_warmup},
 };
 
-static const hint values[] = {
-    {" bce_loss binary_cross_entropy binary_crossentropy ", "bce"},
-    {" categorical_crossentropy ce crossentropy nll_loss ", "cross_entropy"},
-    {" cuda nvidia ", "gpu"},
-    {" gaussian nll ", "gaussian_nll"},
-    {" l1 l1_loss mean_absolute_error ", "mae"},
-    {" l2 l2_loss mean_squared_error mse_loss ", "mse"},
-    {" linear none ", "identity"},
-    {" logistic ", "sigmoid"},
-    {" momentum nesterov ", "sgd"},
-    {" pinball ", "quantile"},
-    {" smooth_l1 ", "huber"},
-    {" swish ", "silu"},
-};
-
-static const hint rows[] = {
-    {" relu leaky_relu tanh sigmoid silu gelu softplus elu sine hardtanh activation identity ",
-     "model.activation is applied after each conv; leave this layer out"},
-    {" avg_pool avgpool avg_pool2d mean_pool ", "write pool mean SIZE"},
-    {" adaptive_avg_pool gap global_avg_pool ", "write global_mean"},
-    {" batchnorm batch_norm2d batchnorm2d bn ", "write batch_norm"},
-    {" basicblock basic_block ", "write basic CHANNELS [stride N] [times K]"},
-    {" bottleneck_block resnet50 ", "write bottleneck WIDTH CHANNELS [stride N] [times K]"},
-    {" instance_norm layer_norm norm ", "write group_norm GROUPS"},
-    {" conv1d conv2d convolution ", "write conv CHANNELS SIZE"},
-    {" dense fc linear mlp ", "dense layers are those of model.hidden; leave this layer out"},
-    {" flatten reshape ", "the dense layers take all values of the last one; leave this layer out"},
-    {" max_pool max_pool2d maxpool ", "write pool max SIZE"},
-    {" shortcut skip ", "write residual LAYERS before the layers"},
-};
-
-/* Whether the first word of a text, which ends at one of `ends`, is among `words`. */
-static int has(const char *words, const char *text, const char *ends)
-{
-  char word[48];
-  size_t length = strcspn(text, ends);
-  if (!length || length > sizeof word - 3) return 0;
-  snprintf(word, sizeof word, " %.*s ", (int)length, text);
-  return strcasestr(words, word) != NULL;
-}
-
 const tt_option *tt_hint_option(const char *word, int64_t *element)
 {
+  char padded[48];
+  if (snprintf(padded, sizeof padded, " %s ", word) >= (int)sizeof padded) return NULL;
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    if (!has(options[i].words, word, "")) continue;
+    if (!strcasestr(options[i].words, padded)) continue;
     *element = options[i].option == MEMBERS ? 0 : -1;
     return *element < 0 ? &tt_option_table[options[i].option]
                         : &tt_ensemble_option_table[TT_ENSEMBLE_OPTION_members];
   }
-  return NULL;
-}
-
-const char *tt_hint_value(const char *word)
-{
-  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-    if (has(values[i].words, word, ":")) return values[i].answer;
-  return NULL;
-}
-
-const char *tt_hint_front_row(const char *row)
-{
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (has(rows[i].words, row, " (")) return rows[i].answer;
   return NULL;
 }

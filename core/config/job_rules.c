@@ -1,6 +1,5 @@
 /* job_rules.c — missing options, and rules between options of the job (those of an ensemble:
  * ensemble_rules.c). A rule is skipped if the value of one of its options is already an error. */
-#include "core/base/list.h"
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
@@ -318,45 +317,6 @@ static void check_name(tt_config_reader *r, int64_t k)
   }
 }
 
-static int names_target(const tt_ensemble_config *own, const char *column)
-{
-  int found = !strcmp(own->target, column);
-  for (int64_t i = 0; i < own->targets.count; i++) found |= !strcmp(own->targets.value[i], column);
-  return found;
-}
-
-/* The first ensemble that names the column as its target and uses it as a label; NULL: none. */
-static const tt_ensemble_config *find_label_user(const tt_config *c, const char *column)
-{
-  for (int64_t k = 0; k < c->ensembles; k++)
-    if (tt_output_labels(tt_ensemble_output(&c->ensemble[k])) != TT_LABEL_TYPE_real &&
-        names_target(&c->ensemble[k], column))
-      return &c->ensemble[k];
-  return NULL;
-}
-
-/* Classes, probabilities and counts are not normalized. io/data/labels.c refuses the same where
- * the names follow from the file. */
-static void check_labels(tt_config_reader *r)
-{
-  const tt_source_location *location = &r->job[TT_OPTION_data_normalize];
-  tt_list *pairs = NULL;
-  if (location->bad || !strchr(r->cfg->data_normalize, ':') ||
-      tt_list_parse("data.normalize", r->cfg->data_normalize, &pairs))
-    return;
-  for (int64_t i = 0; i < pairs->count; i++) {
-    const char *pair = pairs->item[i], *column = strchr(pair, ':') + 1;
-    const tt_ensemble_config *own = find_label_user(r->cfg, column);
-    if (own && strncmp(pair, "none:", 5) != 0)
-      tt_config_error(
-          r, location,
-          "data.normalize: '%s' is %.*s, but ensemble %s uses it as a label, unchanged; "
-          "leave it out",
-          column, (int)(column - pair - 1), pair, own->name);
-  }
-  tt_list_destroy(&pairs);
-}
-
 static void check_ensembles(tt_config_reader *r, int has_validation)
 {
   const char *fix = "give data.split.validation above 0";
@@ -410,7 +370,6 @@ void tt_config_check(tt_config_reader *r)
   check_sigma(r);
   check_components(r);
   check_ensembles(r, has_validation);
-  check_labels(r);
   r->cfg->campaign = tt_config_is_campaign(r);
   check_initial_model(r);
   check_search(r, has_validation);

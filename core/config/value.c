@@ -1,7 +1,6 @@
 /* value.c — one option's value: parsed strictly by its kind; paths and ranges of options. */
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
-#include "core/config/hints.h"
 
 #include <errno.h>
 #include <float.h>
@@ -184,10 +183,8 @@ static int parse_name(const tt_option *o, const char *text, const char *shown, i
                       char why[TT_REASON_SIZE])
 {
   tt_suggestion near = {.word = text = tt_choice_of_character(text)};
-  const char *hint = tt_hint_value(text);
   for (int i = 0; o->choices[i]; i++) {
     *out = i;
-    if (hint && strcmp(hint, o->choices[i]) == 0) near.word = hint;
     if (strcmp(text, o->choices[i]) == 0) return 1;
     tt_suggestion_consider(&near, o->choices[i]);
   }

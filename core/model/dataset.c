@@ -333,7 +333,7 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
 {
   tt_dataset *d = NULL;
   TT_TRY(TT_ALLOC(d, 1));
-  *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets, .like_ids = -1};
+  *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets};
   tt_err e = allocate(d, weighted);
   if (e) tt_dataset_destroy(&d);
   *out = d;
@@ -389,9 +389,6 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
     next += (int64_t)llround(fraction[k] * (double)rows);
     end[k] = next < rows ? next : rows;
   }
-  if (fraction[0] + fraction[1] + fraction[2] > 1.0 + 1e-9)
-    return TT_FAIL(CONFIG, "data.split: the sum of the fractions %g + %g + %g is more than 1",
-                   fraction[0], fraction[1], fraction[2]);
   if (end[TT_TRAIN] < 1)
     return TT_FAIL(DATA, "data.split: train %g of %" PRId64 " rows leaves none to train on",
                    fraction[0], rows);

@@ -105,7 +105,6 @@ typedef struct tt_dataset {
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target; /* D and T columns of the file */
   tt_row_ids ids;           /* of the N rows, on rank 0; zeroed: none */
-  int64_t like_ids; /* input that has only different whole numbers; -1: none, or not known */
   tt_scaler scaler;
   tt_by_groups *groups; /* of `by`, owned; NULL: none. With groups, `scaler` is the one of group 0,
                          * and all rows of a group follow each other */
@@ -173,7 +172,7 @@ double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 
 /* Fill split[N]: in a random order, the first round(fraction * rows) rows go to training, the next
  * to validation, then to test; the rest is unused. Depends on fractions, seed and rows only.
- * Local. Errors: CONFIG (fractions add up to more than 1), DATA (no row to train on). */
+ * Local. Errors: DATA (no row to train on). */
 tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
                           int8_t *split);
 

@@ -38,9 +38,6 @@ static tt_err check(int64_t rows, const double fraction[TT_SPLITS], double part[
 {
   double sum = fraction[0] + fraction[1] + fraction[2];
   TT_TRY(check_count(rows));
-  if (sum > 1.0 + 1e-9)
-    return TT_FAIL(CONFIG, "data.split: the sum of the fractions %g + %g + %g is more than 1",
-                   fraction[0], fraction[1], fraction[2]);
   for (int k = 0; k < TT_SPLITS; k++) part[k] = fraction[k];
   part[TT_SPLITS] = sum < 1.0 - 1e-9 ? 1.0 - sum : 0.0;
   return TT_OK;

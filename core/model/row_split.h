@@ -10,8 +10,7 @@ TT_BEGIN_C
  * the fractions leave is unused.
  * Depends on the sets of rows, the fractions and the seed only.
  *   group  [N] number of the group of a row; any numbers
- * Local. Errors: CONFIG (fractions add up to more than 1), DATA (a part of a fraction above 0 gets
- * no group), MEM. */
+ * Local. Errors: DATA (a part of a fraction above 0 gets no group), MEM. */
 tt_err tt_split_groups(int64_t rows, const uint64_t *group, const double fraction[TT_SPLITS],
                        uint64_t seed, int8_t *split);
 

@@ -302,7 +302,6 @@ static tt_err take_facts(group_maker *m)
   tt_dataset *all = m->l->d, *d = m->d;
   d->ids = all->ids;
   all->ids = (tt_row_ids){0};
-  d->like_ids = all->like_ids;
   d->repeated_rows = all->repeated_rows;
   d->seen_rows = all->seen_rows;
   d->unit_ordered = all->unit_ordered;

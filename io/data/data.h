@@ -30,7 +30,6 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out);
  * tt_dataset. */
 typedef struct tt_row_counts {
   int64_t part[TT_SPLITS], repeated, seen;
-  int64_t like_ids; /* input that looks like ids, as in tt_dataset */
 } tt_row_counts;
 /* Check every value of the data file of a job, in pieces of rows: the error has all that cannot be
  * used. Local. Errors: as tt_data_read.
@@ -50,8 +49,8 @@ typedef struct tt_data_hook {
  * io/hdf5/guarded_check.h. Columns trained as labels (output softmax, sigmoid, rate) keep mean 0
  * and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column trained as label and as measured
  * value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label
- * that is invalid for its output; no rows; negative weights; rows of an index dataset out of range,
- * twice or in two splits), MEM, of the hook.
+ * that is invalid for its output; no rows; negative weights; a set of rows that is
+ * neither 0 nor 1), MEM, of the hook.
  *   hook  may be NULL */
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out);
 

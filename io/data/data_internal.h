@@ -13,7 +13,6 @@ typedef struct tt_row_parts {
   int8_t *split;          /* [rows] */
   uint64_t *unit;         /* [rows] as in tt_dataset, or NULL */
   int64_t repeated, seen; /* rows, as in tt_dataset */
-  int64_t like_ids;       /* input that looks like ids, if the inputs were read for it; -1: none */
 } tt_row_parts;
 void tt_row_parts_free(tt_row_parts *p); /* accepts a zeroed struct */
 
@@ -87,20 +86,12 @@ tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts
 /* Why a value of an input is not valid; NULL: it is.
  *   may_miss  1: the value may be missing (NaN) */
 const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
-/* Inputs whose first values are different whole numbers, as those of ids: at most TT_MAX_WHOLE. */
-enum { TT_MAX_WHOLE = 8 };
-typedef struct tt_whole_columns {
-  int64_t columns, column[TT_MAX_WHOLE];
-} tt_whole_columns;
-/*   x  [count][inputs] the first rows */
-void tt_data_pick_whole(int64_t count, int64_t inputs, const double *x, tt_whole_columns *out);
 /* data.id of a job, if it is given. `marks` are those of its file. */
 tt_err tt_data_job_ids_local(const tt_config *cfg, const tt_row_marks *marks, int64_t rows,
                              tt_row_ids *out);
-/* Collective. Set ids and like_ids of a data set on rank 0, from its file and its inputs x. Errors:
- * as tt_data_read_ids_local. */
-tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks,
-                       const tt_fit_rows *x, tt_dataset *d);
+/* Collective. Set the ids of a data set on rank 0, from its file. Errors: as
+ * tt_data_read_ids_local. */
+tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks, tt_dataset *d);
 /* Collective. The hash of a data set, from those of the blocks of its values. Names of targets are
  * hashed too: the configuration chooses targets by name; and the inputs of the networks, if they
  * are not the columns. Errors: MEM.
@@ -135,8 +126,8 @@ void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out);
 /* The open file of `r`, which still owns it. */
 tt_source *tt_data_reader_file_local(tt_data_reader *r);
 
-/* Fill split[rows] by data.split of the configuration: fractions, a column or index datasets.
- * Errors: CONFIG (two of them at once), DATA. */
+/* Fill split[rows] by data.split of the configuration: fractions or a column. Errors: CONFIG,
+ * DATA. */
 tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split);
 
 /* How data.split chooses the parts. */
@@ -173,18 +164,16 @@ tt_err tt_split_values_apply(const tt_split_values *v, const tt_config *cfg, con
 tt_err tt_data_split_rows_local(const tt_split_values *v, const tt_config *cfg,
                                 const tt_row_key *key, tt_row_parts *out);
 
-/* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;
- * a column of a table is a mask.
- *   role  option that gives the dataset, for messages
+/* Read a set of rows in pieces: a column of 0 and 1.
+ *   role  option that gives the column, for messages
  *   bit   [(rows + 7) / 8], 0 before; bit row % 8 of byte row / 8 is set
- * Errors: DATA (out of range, twice, neither 0 nor 1, another type
- * or length), IO, MEM. */
+ * Errors: DATA (neither 0 nor 1, another type or length), IO, MEM. */
 tt_err tt_data_read_row_mask_local(tt_source *s, const char *role, const char *path, int64_t rows,
                                    uint8_t *bit);
 
-/* Fill selected[selections][rows] by `rows` of the ensembles: row numbers, or one byte per row.
+/* Fill selected[selections][rows] by `rows` of the ensembles.
  *   split  [rows]: every selection must have a row to train on
- * Errors: DATA (out of range, twice, neither 0 nor 1, empty, another type or length). */
+ * Errors: DATA (neither 0 nor 1, empty, another type or length). */
 tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t rows,
                                      const int8_t *split, int8_t *selected);
 

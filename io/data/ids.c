@@ -1,5 +1,4 @@
-/* ids.c — the ids of rows (data.id), columns that look like ids, and the values of `by`; see data.h
- * and data_internal.h. */
+/* ids.c — the ids of rows (data.id), and the values of `by`; see data.h and data_internal.h. */
 #include "io/data/data_internal.h"
 
 #include "core/base/list.h"
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { CHUNK_ROWS = 4096, LEAST_ROWS = 10, PLACE = TT_ERR_MESSAGE_SIZE / 3 };
+enum { CHUNK_ROWS = 4096, PLACE = TT_ERR_MESSAGE_SIZE / 3 };
 
 /* The column of ids in an open file. Texts are listed while they are read: the value of a row is
  * then its place in the list. */
@@ -291,44 +290,8 @@ void tt_by_values_free(tt_by_values *v)
   tt_free_all(&v->name, &v->number);
 }
 
-/* Columns that look like ids */
-
-/* Collective. */
-static tt_err find_like_ids(tt_comm *c, const tt_fit_rows *x, tt_dataset *d)
+tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks, tt_dataset *d)
 {
-  tt_whole_columns whole = {0};
-  double *own = NULL, *all = NULL;
-  int root = tt_comm_is_root(c);
-  if (root) tt_data_pick_whole(x->count, x->columns, x->own, &whole);
-  tt_bcast(c, &whole, sizeof whole);
-  tt_err e = TT_ALLOC(own, whole.columns ? x->count : 0);
-  if (!e) e = TT_ALLOC(all, root && whole.columns ? d->rows : 0);
-  e = tt_agree(c, e);
-  for (int64_t k = 0; !e && k < whole.columns; k++) {
-    for (int64_t i = 0; i < x->count; i++) own[i] = x->own[i * x->columns + whole.column[k]];
-    tt_gatherv(c, own, x->count * (int64_t)sizeof *own, all, NULL);
-    if (root && d->like_ids < 0 && tt_are_different_whole_numbers(d->rows, all))
-      d->like_ids = whole.column[k];
-  }
-  tt_free_all(&own, &all);
-  return e;
-}
-
-tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks,
-                       const tt_fit_rows *x, tt_dataset *d)
-{
-  tt_err e = tt_comm_is_root(c) ? tt_data_job_ids_local(cfg, marks, d->rows, &d->ids) : TT_OK;
-  e = tt_agree(c, e);
-  return e ? e : find_like_ids(c, x, d);
-}
-
-void tt_data_pick_whole(int64_t count, int64_t inputs, const double *x, tt_whole_columns *out)
-{
-  double value[256];
-  int64_t n = count < 256 ? count : 256;
-  out->columns = 0;
-  for (int64_t k = 0; n >= LEAST_ROWS && k < inputs && out->columns < TT_MAX_WHOLE; k++) {
-    for (int64_t i = 0; i < n; i++) value[i] = x[i * inputs + k];
-    if (tt_are_different_whole_numbers(n, value)) out->column[out->columns++] = k;
-  }
+  return tt_agree(c,
+                  tt_comm_is_root(c) ? tt_data_job_ids_local(cfg, marks, d->rows, &d->ids) : TT_OK);
 }

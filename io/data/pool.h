@@ -19,7 +19,7 @@ typedef struct tt_pool_options {
   int64_t first;       /* number of the first row of the first file */
   const char *inputs;  /* dataset */
   const char *labels;  /* dataset rows x targets, or NULL */
-  const char *exclude; /* dataset of row numbers, or one byte per row; NULL = none; one file only */
+  const char *exclude; /* dataset of 0 and 1, one per row; NULL = none; one file only */
   const tt_columns *input, *target; /* columns of data.file: those of a pool are matched by name */
   const tt_net_inputs *net;      /* levels of the inputs; NULL = all are amounts. Borrowed until the
                                   * pool is closed, as the format */
@@ -30,7 +30,7 @@ typedef struct tt_pool_options {
 /* Collective. Rank 0 first checks the files with io/hdf5/guarded_check.h, reads their shapes and
  * broadcasts them. Every rank keeps its own reader, of one file at a time. The options are copied.
  * Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; other columns: as
- * tt_data_reader_match_local; excluded rows out of range or twice), MEM. */
+ * tt_data_reader_match_local; exclusions that are neither 0 nor 1), MEM. */
 tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 

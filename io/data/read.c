@@ -290,7 +290,7 @@ static tt_err find_parts(loader *l)
     e = tt_data_read_rows_local(l->rows, l->cfg, key, &l->parts, l->d);
   tt_free(key);
   e = tt_agree(l->comm, e);
-  return e ? e : tt_data_add_ids(l->comm, l->cfg, tt_data_reader_marks(l->rows), &x, l->d);
+  return e ? e : tt_data_add_ids(l->comm, l->cfg, tt_data_reader_marks(l->rows), l->d);
 }
 
 /* Collective. */
@@ -448,8 +448,7 @@ static tt_err count_rows_local(const loader *l, tt_row_counts *out)
   tt_err e = tt_data_find_parts_local(l->rows, l->cfg, NULL, &parts);
   if (!e) e = tt_data_job_ids_local(l->cfg, tt_data_reader_marks(l->rows), rows, &ids);
   tt_row_ids_free(&ids);
-  *out =
-      (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen, .like_ids = parts.like_ids};
+  *out = (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen};
   for (int64_t i = 0; !e && i < rows; i++)
     if (parts.split[i] >= 0) out->part[parts.split[i]]++;
   tt_row_parts_free(&parts);

@@ -41,26 +41,18 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
 }
 
 /* The keys of all rows of a file. */
-static tt_err read_keys(tt_data_reader *r, tt_row_key *key, int64_t *like_ids)
+static tt_err read_keys(tt_data_reader *r, tt_row_key *key)
 {
   enum { CHUNK_ROWS = 4096 };
   const tt_data_shape *s = tt_data_reader_shape(r);
-  tt_whole_columns whole = {0};
-  double *x = NULL, *value = NULL;
+  double *x = NULL;
   tt_err e = TT_ALLOC(x, CHUNK_ROWS * s->inputs);
   for (int64_t first = 0; !e && first < s->rows; first += CHUNK_ROWS) {
     int64_t count = s->rows - first < CHUNK_ROWS ? s->rows - first : CHUNK_ROWS;
     e = tt_data_reader_read_local(r, first, count, x, NULL);
     if (!e) e = tt_data_row_keys_local(count, s->inputs, x, key + first);
-    if (!e && !first) tt_data_pick_whole(count, s->inputs, x, &whole);
-    if (!e && !first) e = TT_ALLOC(value, whole.columns * s->rows);
-    for (int64_t k = 0; !e && k < whole.columns; k++)
-      for (int64_t i = 0; i < count; i++)
-        value[k * s->rows + first + i] = x[i * s->inputs + whole.column[k]];
   }
-  for (int64_t k = 0; !e && *like_ids < 0 && k < whole.columns; k++)
-    if (tt_are_different_whole_numbers(s->rows, value + k * s->rows)) *like_ids = whole.column[k];
-  tt_free_all(&x, &value);
+  tt_free(x);
   return e;
 }
 
@@ -150,13 +142,13 @@ tt_err tt_data_find_parts_local(tt_data_reader *r, const tt_config *cfg, const t
   int64_t rows = tt_data_reader_shape(r)->rows;
   tt_split_values v = {0};
   tt_row_key *own = NULL;
-  *out = (tt_row_parts){.like_ids = -1};
+  *out = (tt_row_parts){0};
   tt_err e = TT_ALLOC(out->split, rows);
   if (!e) e = tt_split_values_read_local(r, cfg, &v);
   if (!e && v.by == TT_SPLIT_BY_file)
     e = tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, out->split);
   if (!e && !key) e = TT_ALLOC(own, rows);
-  if (!e && !key) e = read_keys(r, own, &out->like_ids);
+  if (!e && !key) e = read_keys(r, own);
   if (!e) e = tt_data_split_rows_local(&v, cfg, key ? key : own, out);
   tt_split_values_free(&v);
   tt_free(own);

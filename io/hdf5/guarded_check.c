@@ -50,35 +50,10 @@ static void limit_resources(void)
   limit_cpu_time();
 }
 
-/* Read one request: *n texts; 0 at the end of the input. Texts live until the next request. */
-static int read_request(char *text[MAX_ARGUMENTS], size_t capacity[MAX_ARGUMENTS], int *n)
-{
-  for (*n = 0; *n < MAX_ARGUMENTS; ++*n) {
-    if (getdelim(&text[*n], &capacity[*n], '\0', stdin) < 1) return 0;
-    if (!*text[*n]) return *n > 0;
-  }
-  return 0;
-}
-
-static int serve(void)
-{
-  static char *text[MAX_ARGUMENTS];
-  static size_t capacity[MAX_ARGUMENTS];
-  for (int n; read_request(text, capacity, &n);) {
-    limit_cpu_time();
-    tt_err e = tt_foreign_check_local(text[0], (const char *const *)text + 1, n - 1);
-    printf("%d %.*s\n", tt_err_exit_code(e), e ? (int)strcspn(tt_err_last(), "\n") : 0,
-           e ? tt_err_last() : "");
-    fflush(stdout);
-  }
-  for (int i = 0; i < MAX_ARGUMENTS; i++) free(text[i]);
-  return 0;
-}
-
 int tt_guarded_check_child_local(int argc, char **argv)
 {
   limit_resources();
-  if (argc < 3) return serve();
+  if (argc < 3) return tt_err_exit_code(TT_E_USAGE);
   tt_err e = tt_foreign_check_local(argv[2], (const char *const *)argv + 3, argc - 3);
   if (e) puts(tt_err_last());
   fflush(stdout);
@@ -134,64 +109,6 @@ const char *tt_optional_default(const char *text)
   return !strcmp(text, "x") ? "?x" : !strcmp(text, "y") ? "?y" : text;
 }
 
-/* The child that is kept for several files */
-
-static struct {
-  int wanted, answers; /* answers of the present child */
-  tt_process_server child;
-} kept;
-
-static void end_kept(int *status, int *timed_out)
-{
-  *status = tt_process_server_end(&kept.child, timed_out);
-  kept.answers = 0;
-}
-
-void tt_guarded_check_keep_local(int keep)
-{
-  int status, timed_out;
-  kept.wanted = keep;
-  if (!keep && kept.child.pid) end_kept(&status, &timed_out);
-}
-
-/* The request for argv[2], argv[3], ...; its bytes, 0 if it does not fit. */
-static size_t format_request(char *const argv[], char *request, size_t capacity)
-{
-  size_t used = 0;
-  for (char *const *word = argv + 2; *word; word++) {
-    size_t n = strlen(*word) + 1;
-    if (used + n + 1 > capacity) return 0;
-    memcpy(request + used, *word, n);
-    used += n;
-  }
-  request[used] = '\0';
-  return used + 1;
-}
-
-/* Ask the kept child. *done = 0: it cannot be used, a child of its own is needed. A crash of a
- * child that has checked other files before proves nothing about this one. */
-static tt_err ask_kept(const char *program, char *const argv[], char *text, int *done)
-{
-  static char request[PATH_MAX * 2];
-  char *const server[] = {argv[0], argv[1], NULL};
-  size_t bytes = format_request(argv, request, sizeof request);
-  *done = 0;
-  if (!bytes || (!kept.child.pid && tt_process_server_start(program, server, &kept.child)))
-    return TT_OK;
-  int first = kept.answers++ == 0, status = 0, late = 0, code = 0, used = 0;
-  if (tt_process_server_ask(&kept.child, request, bytes, CHILD_SECONDS, text,
-                            TT_ERR_MESSAGE_SIZE) &&
-      sscanf(text, "%d %n", &code, &used) == 1) {
-    *done = 1;
-    if (!code) return TT_OK;
-    end_kept(&status, &late); /* the file may have left traces in it */
-    return child_error(argv[2], code << 8, 1, text + used);
-  }
-  end_kept(&status, &late);
-  *done = first && !is_crash(status); /* after a crash a child of its own checks once more */
-  return *done ? child_error(argv[2], status, !late, "") : TT_OK;
-}
-
 tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n)
 {
   char program[PATH_MAX];
@@ -208,9 +125,6 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
   }
   for (int i = 0; i < n && arguments < MAX_ARGUMENTS - 1; i++)
     if (dataset[i] && *dataset[i]) argv[arguments++] = (char *)(uintptr_t)dataset[i];
-  int done = 0;
-  tt_err e = kept.wanted ? ask_kept(program, argv, text, &done) : TT_OK;
-  if (done) return e;
   tt_process_result child = tt_process_run(program, argv, CHILD_SECONDS, text, sizeof text);
   if (!child.failed && !child.timed_out && is_crash(child.status)) /* check once more */
     child = tt_process_run(program, argv, CHILD_SECONDS, text, sizeof text);

@@ -21,14 +21,8 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
 /* "?x" for "x" and "?y" for "y": a file with columns may have other names than the default ones. */
 const char *tt_optional_default(const char *text);
 
-/* keep 1: let one child check all files from now on, because its start costs more than a check of a
- * small file. A child that crashed or found an error is replaced. keep 0: end it. */
-void tt_guarded_check_keep_local(int keep);
-
 /* The child: argv = {tutti, check-data, file, dataset...}. Sets its resource limits, checks the
- * file, prints the error on stdout, and returns the exit code for main. Without arguments it reads
- * requests from stdin, until that is closed: texts that end in a zero byte, the file, its datasets
- * and an empty one; it answers each by a line: the exit code, a blank, the error. Call it before
- * MPI_Init, and end the process with _exit: a crash of HDF5 at exit says nothing of the file. */
+ * file, prints the error on stdout, and returns the exit code for main. Call it before MPI_Init,
+ * and end the process with _exit: a crash of HDF5 at exit says nothing of the file. */
 int tt_guarded_check_child_local(int argc, char **argv);
 #endif

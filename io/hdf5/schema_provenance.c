@@ -17,16 +17,12 @@ static const char *const origin_name[TT_ORIGIN_COUNT] = {TT_ORIGIN_TEXTS(TT_ROW_
 /* Values of rank 0, because attributes must be the same on all ranks and times, hosts and
  * processors differ. Long texts are truncated, except the two configurations, which are datasets.
  */
+enum { TEXT_ROOM = TT_PATH_MAX };
 typedef struct provenance_values {
-  char title[1024], command[4096], device[256], arithmetic[256], model[TT_PATH_MAX];
-  char commit[64], dependence[128], member_weights[512], mpi[512], hdf5[64], date[32], host[256],
-      user[256], job[64];
-  char directory[TT_PATH_MAX], run[TT_HASH_TEXT];
+  char origin[TT_ORIGIN_COUNT][TEXT_ROOM], title[1024], run[TT_HASH_TEXT];
   int64_t resolved, original; /* lengths; 0: no such dataset */
   tt_provenance given;        /* only its numbers are used */
 } provenance_values;
-
-#define COPY_TEXT(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
 
 /* The arguments of this process, as the system has them. */
 static void find_command(char *text, size_t size)
@@ -109,9 +105,13 @@ static tt_err read_model_local(tt_h5_reader *r, tt_provenance *g, char *config[2
   return TT_OK;
 }
 
+static void write_hash(provenance_values *k, int row, uint64_t hash)
+{
+  if (hash) tt_hash_text(hash, k->origin[row]);
+}
+
 static tt_err collect_provenance_local(tt_provenance *g, char *config[2], provenance_values *k)
 {
-  const char *job = getenv("SLURM_JOB_ID");
   if (g->model) {
     tt_h5_reader *r = NULL;
     TT_TRY(tt_h5_open_local(g->model, &r));
@@ -119,23 +119,29 @@ static tt_err collect_provenance_local(tt_provenance *g, char *config[2], proven
     tt_h5_close_local(&r);
     if (e) return e;
     char *path = realpath(g->model, NULL);
-    COPY_TEXT(k->model, path ? path : g->model);
+    snprintf(k->origin[TT_ORIGIN_model], TEXT_ROOM, "%s", path ? path : g->model);
     free(path);
   }
-  COPY_TEXT(k->title, g->title);
-  COPY_TEXT(k->device, g->device);
-  COPY_TEXT(k->arithmetic, g->arithmetic);
-  COPY_TEXT(k->dependence, g->dependence);
-  COPY_TEXT(k->member_weights, g->member_weights);
-  COPY_TEXT(k->commit, TUTTI_COMMIT);
-  COPY_TEXT(k->job, job);
-  find_command(k->command, sizeof k->command);
-  find_user(k->user, sizeof k->user);
-  if (!getcwd(k->directory, sizeof k->directory)) k->directory[0] = '\0';
-  tt_comm_versions_local(k->mpi, sizeof k->mpi);
-  tt_h5_version_local(k->hdf5, sizeof k->hdf5);
-  tt_utc_text(k->date);
-  gethostname(k->host, sizeof k->host - 1);
+  const char *const known[TT_ORIGIN_COUNT] = {[TT_ORIGIN_version] = "tutti " TUTTI_VERSION,
+                                              [TT_ORIGIN_commit] = TUTTI_COMMIT,
+                                              [TT_ORIGIN_slurm_job_id] = getenv("SLURM_JOB_ID"),
+                                              [TT_ORIGIN_device] = g->device,
+                                              [TT_ORIGIN_arithmetic] = g->arithmetic,
+                                              [TT_ORIGIN_member_dependence] = g->dependence,
+                                              [TT_ORIGIN_member_weights] = g->member_weights};
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
+    if (known[i]) snprintf(k->origin[i], TEXT_ROOM, "%s", known[i]);
+  snprintf(k->title, sizeof k->title, "%s", g->title ? g->title : "");
+  find_command(k->origin[TT_ORIGIN_command], TEXT_ROOM);
+  find_user(k->origin[TT_ORIGIN_user], TEXT_ROOM);
+  if (!getcwd(k->origin[TT_ORIGIN_directory], TEXT_ROOM)) *k->origin[TT_ORIGIN_directory] = '\0';
+  tt_comm_versions_local(k->origin[TT_ORIGIN_mpi_version], TEXT_ROOM);
+  tt_h5_version_local(k->origin[TT_ORIGIN_hdf5_version], TEXT_ROOM);
+  tt_utc_text(k->origin[TT_ORIGIN_date_created]);
+  gethostname(k->origin[TT_ORIGIN_host], TEXT_ROOM - 1);
+  write_hash(k, TT_ORIGIN_data_hash_xxh3, g->data_hash);
+  write_hash(k, TT_ORIGIN_result_hash_xxh3, g->result_hash);
+  write_hash(k, TT_ORIGIN_model_hash_xxh3, g->model_hash);
   if (!(g->wall_seconds > 0.0)) g->wall_seconds = process_seconds();
   name_run(g, k->run);
   k->given = *g;
@@ -156,13 +162,6 @@ static void write_config(tt_h5_file *f, const char *name, int64_t length, const 
   tt_h5_attach_scales(f, path, &scale, 1);
 }
 
-static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
-{
-  char text[TT_HASH_TEXT];
-  tt_hash_text(hash, text);
-  if (hash) tt_h5_write_attr_text(f, "provenance", name, text);
-}
-
 static void write_number(tt_h5_file *f, const char *name, int64_t number)
 {
   if (number > 0) tt_h5_write_attr(f, "provenance", name, TT_H5_I64, 1, &number);
@@ -172,29 +171,9 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
 {
   const tt_provenance *g = &k->given;
   tt_h5_create_group(f, "provenance");
-  const struct {
-    const char *name, *text;
-  } texts[] = {{"command", k->command},
-               {"version", "tutti " TUTTI_VERSION},
-               {"commit", k->commit},
-               {"mpi_version", k->mpi},
-               {"hdf5_version", k->hdf5},
-               {"date_created", k->date},
-               {"host", k->host},
-               {"user", k->user},
-               {"directory", k->directory},
-               {"slurm_job_id", k->job},
-               {"device", k->device},
-               {"arithmetic", k->arithmetic},
-               {"member_dependence", k->dependence},
-               {"member_weights", k->member_weights},
-               {"model", k->model}};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
+    if (*k->origin[i]) tt_h5_write_attr_text(f, "provenance", origin_name[i], k->origin[i]);
   if (k->resolved) tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &g->seed);
-  write_hash(f, "data_hash_xxh3", g->data_hash);
-  write_hash(f, "result_hash_xxh3", g->result_hash);
-  write_hash(f, "model_hash_xxh3", g->model_hash);
   write_number(f, "ranks", g->ranks);
   write_number(f, "threads", g->threads);
   tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &g->wall_seconds);
@@ -210,13 +189,14 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
 
 static void write_root(tt_h5_file *f, const provenance_values *k, const char *schema)
 {
-  char text[sizeof k->date + sizeof k->command + 8];
+  char text[TEXT_ROOM + 64];
   snprintf(text, sizeof text, "CF-1.10 %s", schema);
   tt_h5_write_attr_text(f, "/", "Conventions", text);
   tt_h5_write_attr_text(f, "/", "tutti_schema", schema);
   if (k->title[0]) tt_h5_write_attr_text(f, "/", "title", k->title);
   tt_h5_write_attr_text(f, "/", "source", "tutti " TUTTI_VERSION);
-  snprintf(text, sizeof text, "%s: %s", k->date, k->command);
+  snprintf(text, sizeof text, "%.32s: %s", k->origin[TT_ORIGIN_date_created],
+           k->origin[TT_ORIGIN_command]);
   tt_h5_write_attr_text(f, "/", "history", text);
   if (k->run[0]) tt_h5_write_attr_text(f, "/", "run", k->run);
   if (k->resolved) tt_h5_write_attr(f, "/", "seed", TT_H5_U64, 1, &k->given.seed);

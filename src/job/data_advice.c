@@ -117,12 +117,6 @@ static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
     add(a, "inputs with the same values in all training rows: ", twice.text,
         "Leave one of each pair out: a network cannot know which of them to follow in new rows.");
   tt_free(value);
-  if (d->like_ids >= 0) {
-    name_list whole = {0};
-    include(&whole, d->input.name[d->like_ids], NULL);
-    add(a, "inputs with only different whole numbers: ", whole.text,
-        "If the column numbers the rows, it is no input: set data.id to its name.");
-  }
   return TT_OK;
 }
 

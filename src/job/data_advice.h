@@ -13,7 +13,6 @@ typedef struct tt_data_advice {
 /* A sentence for each of these that holds, with the names of the inputs or ensembles:
  *   an input has the same value in all training rows, or a target has
  *   an input has an indicator (data.missing), but is never missing
- *   an input has only different whole numbers: it may number the rows
  *   two inputs have the same values in all training rows
  *   an ensemble leaves out rows that have some of its labels, but not all
  *   an ensemble has fewer training rows than weights of a network, and no validation rows: no epoch

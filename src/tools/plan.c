@@ -210,11 +210,6 @@ static tt_err print_all(tt_job_plan *p, int ranks)
           p->cfg->data_file, p->file_rows, tt_plural(p->file_rows), p->shape.inputs,
           tt_plural(p->shape.inputs), p->shape.targets, tt_plural(p->shape.targets));
   fprintf(p->out, "inputs     %s\n", tt_columns_list(&p->shape.input, names, sizeof names));
-  if (p->rows.like_ids >= 0)
-    fprintf(p->out,
-            "           column '%s' has only different whole numbers: if it numbers the rows, set "
-            "data.id: %s\n",
-            p->shape.input.name[p->rows.like_ids], p->shape.input.name[p->rows.like_ids]);
   if (p->shape.input.id) fprintf(p->out, "ids        %s\n", p->shape.input.id);
   fprintf(p->out,
           "split      %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64

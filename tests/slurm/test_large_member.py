@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""large-member.sbatch: two nodes train each member together, in parts of a batch. The time limit of
-the job stops them, and it is queued again. While it waits, its user asks for three nodes and for
+"""train.sbatch with a large member: two nodes train it together, in parts of a batch. The time limit
+of the job stops them, and it is queued again. While it waits, its user asks for three nodes and for
 stages of layers: it continues from the checkpoint and ends with the bits of one rank. Before that,
 two-gpus.sbatch of examples/resnet: two ranks of a node, each with some of the layers."""
 import slurm_rig as rig
@@ -10,6 +10,7 @@ SCIENCE = ["train.parts=4", "train.batch_size=64", "train.epochs=8"]
 MARGIN = "stop_margin: 1h"  # longer than the job: it stops as soon as it can
 PARTS = f"run: {{ranks_per_member: 2, {MARGIN},"
 STAGES = "run: {stages: 3,"
+PLAN = 'tutti plan --ranks "$SLURM_NTASKS" "${run[@]}"'  # how the ranks share a member
 
 
 def write_job(folder, run):
@@ -46,9 +47,10 @@ def main():
         wanted = rig.local_run(folder, "wanted", SCIENCE)
         check_two_gpus(folder, wanted)
         write_job(folder, PARTS)
-        text = rig.script("large-member.sbatch", 1, [*SCIENCE, "run.directory=large"])
-        job = rig.submit(folder, "large", text, "--partition=sites", "--time=10")
-        h.check("--exclusive" in text and "--nodes=2" in text, f"another template:\n{text}")
+        text = rig.script("train.sbatch", 1, [*SCIENCE, "run.directory=large"])
+        text = text.replace('"${launch[@]}"', f'{PLAN}\n"${{launch[@]}}"')
+        job = rig.submit(folder, "large", text, "--partition=sites", "--time=10", "--nodes=2",
+                         "--exclusive", "--distribution=block:block")
         rig.wait_for("a stop by the time limit", lambda: rig.starts(folder / "large"))
         write_job(folder, STAGES)
         more_nodes(job)

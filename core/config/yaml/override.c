@@ -1,55 +1,17 @@
-/* override.c — "section.name=value" from the command line. */
-#include "core/config/hints.h"
+/* override.c — reads a job file, and "section.name=value" from the command line as if it stood in
+ * the file. */
 #include "core/config/yaml/yaml_nodes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Target of an assignment: a field, or a swept option of an ensemble. */
+/* The elements of cfg->ensemble that an assignment changes: the networks of an ensemble, or one of
+ * them. */
 typedef struct assignment_target {
-  tt_option_ref slot; /* option NULL: a sweep */
-  int64_t element,
-      count;  /* count elements of cfg->ensemble: the networks of the ensemble, or one */
-  int option; /* number in the table of ensembles */
-  const char *swept;
+  int64_t element, count; /* element -1, count 1: the job itself */
+  int network;            /* 1: one of several networks */
 } assignment_target;
-
-static void report_unknown(tt_config_reader *r, const tt_source_location *location,
-                           const tt_suggestion *near)
-{
-  char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
-  const char *dot = strrchr(near->word, '.');
-  int64_t element;
-  const tt_option *hint = tt_hint_option(dot ? dot + 1 : near->word, &element);
-  const char *best = hint ? path : near->best;
-  if (hint) tt_option_path(hint, element, path);
-  tt_printable(near->word, shown);
-  if (*best)
-    tt_config_error(r, location, "unknown option '%s'; did you mean '%s'?", shown, best);
-  else
-    tt_config_error(r, location, "unknown option '%s'", shown);
-}
-
-/* "members" or "train.epochs": the option of an ensemble, or -1; adds all names to `near`. */
-static int find_option(const char *rest, tt_suggestion *near)
-{
-  char path[TT_OPTION_PATH_SIZE];
-  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
-    const tt_option *o = &tt_ensemble_option_table[i];
-    tt_option_path(o, -1, path);
-    const char *relative = tt_inherited_option[i] < 0 ? o->name : path;
-    if (strcmp(relative, rest) == 0) return i;
-    tt_suggestion_consider(near, relative);
-  }
-  return -1;
-}
-
-/* "sweep.learning_rate": the option, or NULL. */
-static const char *swept_option(const char *rest)
-{
-  return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
-}
 
 /* "networks[1].": the number, with *rest behind it; or -1. */
 static int64_t find_network(const char **rest)
@@ -62,25 +24,18 @@ static int64_t find_network(const char **rest)
   return i;
 }
 
-/* ".heating.": the ensemble, or -1. A name may contain dots: take the longest name that is followed
- * by a known option. */
+/* ".heating.": the first element of the ensemble with the longest such name, which may contain
+ * dots; or -1. */
 static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key, const char **rest)
 {
   int64_t best = -1;
   size_t longest = 0;
-  int known = 0;
   for (int64_t i = 0; i < r->cfg->ensembles; i++) {
     const char *name = r->cfg->ensemble[i].name;
     size_t n = name ? strlen(name) : 0;
-    if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
-    tt_suggestion near = {.word = key + n + 2};
-    const char *option = near.word;
-    if (r->cfg->ensemble[i].network > 0) continue;
-    find_network(&option);
-    int fits = swept_option(option) || find_option(option, &near) >= 0;
-    if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
-    best = i, longest = n, known = fits;
-    *rest = near.word;
+    if (n <= longest || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
+    best = i, longest = n;
+    *rest = key + n + 2;
   }
   return best;
 }
@@ -116,84 +71,58 @@ static int find_elements(tt_config_reader *r, const tt_source_location *location
                     networks);
     return 0;
   }
-  *out = network < 0 ? (assignment_target){.element = first, .count = networks}
-                     : (assignment_target){.element = first + network, .count = 1};
+  *out = network < 0 ? (assignment_target){first, networks, 0}
+                     : (assignment_target){first + network, 1, networks > 1};
   return 1;
 }
 
-static int find_ensemble_option(tt_config_reader *r, const tt_source_location *location,
-                                const char *key, assignment_target *out)
+/* A node for the first name of a path; 0: it is no text, or out of memory. */
+static int add_name(yaml_document_t *doc, const char *path)
 {
-  const char *rest = key;
-  if (!find_elements(r, location, key, &rest, out)) return 0;
-  tt_suggestion near = {.word = rest};
-  out->swept = swept_option(rest);
-  if (out->swept) return 1;
-  int i = out->option = find_option(rest, &near);
-  int one = out->count < r->cfg->ensemble[out->element].networks;
-  if (i >= 0)
-    out->slot = tt_option_ref_ensemble(r, out->element, i);
-  else
-    report_unknown(r, location, &near);
-  if (i < 0 || !one || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members ||
-      i == TT_ENSEMBLE_OPTION_label)
-    return i >= 0;
-  tt_config_error(r, location, "'%s' belongs to the ensemble, not to one of its networks", rest);
-  return 0;
+  return yaml_document_add_scalar(doc, NULL, (const yaml_char_t *)path, (int)strcspn(path, "."),
+                                  YAML_PLAIN_SCALAR_STYLE);
 }
 
-static int find_job_option(tt_config_reader *r, const tt_source_location *location, const char *key,
-                           assignment_target *out)
+/* The value of the first name of a path: mappings of the others around the root of the document. */
+static int nest(yaml_document_t *doc, const char *path)
 {
-  char path[TT_OPTION_PATH_SIZE], without_section[TT_OPTION_PATH_SIZE] = "";
-  tt_suggestion near = {.word = key};
-  for (int i = 0; i < TT_OPTION_COUNT; i++) {
-    *out = (assignment_target){.slot = tt_option_ref_job(r, i)};
-    tt_option_path(out->slot.option, -1, path);
-    if (strcmp(path, key) == 0) return 1;
-    tt_suggestion_consider(&near, path);
-    if (!*without_section && !strcmp(out->slot.option->name, key))
-      snprintf(without_section, sizeof without_section, "%s", path);
-  }
-  if (*without_section) snprintf(near.best, sizeof near.best, "%s", without_section);
-  report_unknown(r, location, &near);
-  return 0;
+  const char *dot = strchr(path, '.');
+  if (!dot) return 1;
+  int inner = nest(doc, dot + 1), name = add_name(doc, dot + 1);
+  int mapping = yaml_document_add_mapping(doc, NULL, YAML_BLOCK_MAPPING_STYLE);
+  int good =
+      inner && name && mapping && yaml_document_append_mapping_pair(doc, mapping, name, inner);
+  return good ? mapping : 0;
 }
 
-/* Give the option, or the sweep, that g names its value in element k of cfg->ensemble. */
-static tt_err assign_element(tt_config_reader *r, yaml_document_t *doc, const assignment_target *g,
-                             int64_t k, const tt_source_location *location, yaml_node_t *root)
+/* A later value for one network replaces what was given for all. */
+static void mark_shared(tt_config_reader *r, int64_t k, int shared)
 {
-  int shared = g->count > 1;
-  if (g->swept) {
-    TT_TRY(tt_sweep_read(r, doc, k, location, g->swept, root));
-    for (int h = 0; h < TT_HYPER_COUNT; h++)
-      if (!strcmp(tt_hyper_name[h], g->swept)) r->swept[k][h].shared = shared;
-    return TT_OK;
-  }
-  const tt_option_ref slot = tt_option_ref_ensemble(r, k, g->option);
-  TT_TRY(tt_option_assign(r, doc, &slot, location, root));
-  slot.where->shared = shared;
-  return TT_OK;
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    if (r->own[k][i].set == r->now) r->own[k][i].shared = shared;
+  for (int h = 0; h < TT_HYPER_COUNT; h++)
+    if (r->swept[k][h].set == r->now) r->swept[k][h].shared = shared;
 }
 
-static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
-                          const tt_source_location *location, const char *text)
+static tt_err assign(tt_config_reader *r, const assignment_target *g,
+                     const tt_source_location *location, const char *path, const char *text)
 {
   yaml_document_t doc;
-  char path[TT_OPTION_PATH_SIZE] = "the sweep";
   int good = 0;
   TT_TRY(tt_yaml_load(r, text, strlen(text), &doc, &good));
   if (!good) return TT_OK;
-  yaml_node_t *root = yaml_document_get_root_node(&doc);
-  if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
+  int empty = !yaml_document_get_root_node(&doc);
+  int key = add_name(&doc, path), value = empty ? 0 : nest(&doc, path);
   tt_err e = TT_OK;
-  if (!root)
+  if (empty)
     tt_config_error(r, location, "%s has no value; write '' for an empty string", path);
-  else if (g->slot.option && g->count == 0)
-    e = tt_option_assign(r, &doc, &g->slot, location, root);
-  for (int64_t k = g->element; !e && root && k < g->element + g->count; k++)
-    e = assign_element(r, &doc, g, k, location, root);
+  else if (!key || !value)
+    tt_config_error(r, location, "expected section.option=value");
+  for (int64_t k = g->element; !e && key && value && k < g->element + g->count; k++) {
+    e = tt_pair_read(r, &doc, k, g->network, yaml_document_get_node(&doc, key),
+                     yaml_document_get_node(&doc, value));
+    if (k >= 0) mark_shared(r, k, g->count > 1);
+  }
   yaml_document_delete(&doc);
   return e;
 }
@@ -203,7 +132,8 @@ tt_err tt_config_read_override(tt_config_reader *r)
   const char *text = r->set[r->now - 1], *equals = strchr(text, '=');
   tt_source_location location = {.line = 1, .column = 1, .set = r->now};
   char key[TT_OPTION_PATH_SIZE];
-  assignment_target g;
+  const char *rest = key;
+  assignment_target g = {-1, 1, 0};
   size_t length = equals ? (size_t)(equals - text) : 0;
   if (length == 0 || length >= sizeof key) {
     tt_config_error(r, &location, "expected section.option=value");
@@ -212,7 +142,58 @@ tt_err tt_config_read_override(tt_config_reader *r)
   memcpy(key, text, length);
   key[length] = '\0';
   int own = strncmp(key, "ensembles", 9) == 0 && (key[9] == '[' || key[9] == '.');
-  int found = own ? find_ensemble_option(r, &location, key + 9, &g)
-                  : find_job_option(r, &location, key, &g);
-  return found ? assign_text(r, &g, &location, equals + 1) : TT_OK;
+  if (own && !find_elements(r, &location, key + 9, &rest, &g)) return TT_OK;
+  return assign(r, &g, &location, rest, equals + 1);
+}
+
+/* Read the pairs of the top level with the key `search`, or the others. */
+static tt_err read_pairs(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *root,
+                         int search)
+{
+  const yaml_node_pair_t *p = root->data.mapping.pairs.start, *end = root->data.mapping.pairs.top;
+  for (; p < end && r->error_count < TT_MAX_CONFIG_ERRORS; p++) {
+    const yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    int is_search = key->type == YAML_SCALAR_NODE && !strcmp(tt_scalar_text(key), "search");
+    if (is_search != search || !tt_key_check(r, key)) continue;
+    TT_TRY(tt_pair_read(r, doc, -1, 0, key, yaml_document_get_node(doc, p->value)));
+  }
+  return TT_OK;
+}
+
+/* Read `search` of the job, and of --set, before the other sections: it decides which networks the
+ * ensembles have. */
+static tt_err read_search(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *root)
+{
+  TT_TRY(read_pairs(r, doc, root, 1));
+  for (int n = 1; n <= r->nset; n++) {
+    r->now = n;
+    if (!strncmp(r->set[n - 1], "search.", 7)) TT_TRY(tt_config_read_override(r));
+  }
+  r->now = 0;
+  tt_search_resolve(r->cfg);
+  return TT_OK;
+}
+
+tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
+{
+  yaml_document_t doc;
+  int good = 0;
+  TT_TRY(tt_yaml_load(r, text, bytes, &doc, &good));
+  if (!good) return TT_OK;
+  yaml_node_t *root = yaml_document_get_root_node(&doc);
+  tt_source_location location = {.line = 1, .column = 1};
+  tt_err e = TT_OK;
+  r->usable = root && root->type == YAML_MAPPING_NODE;
+  if (r->usable) {
+    e = read_search(r, &doc, root);
+    if (!e) e = read_pairs(r, &doc, root, 0);
+  } else if (!root || tt_node_is_empty(root)) {
+    tt_config_error(r, &location, "the file is empty; a job needs at least data and ensembles");
+  } else {
+    location = tt_node_location(r, root);
+    tt_config_error(r, &location, "expected sections like data and ensembles, found %s",
+                    tt_node_kind_text(root));
+  }
+  yaml_document_delete(&doc);
+  return e;
 }

@@ -70,178 +70,114 @@ int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
   return 0;
 }
 
-static int needs_elements(const tt_option *o)
+/* Whether a list or mapping may have so many elements; else an error. */
+static int check_count(tt_config_reader *r, const tt_option_ref *s, const char *path, int64_t count,
+                       int64_t least)
 {
-  return o->kind == TT_KIND_TEXTLIST && !(o->default_value && *o->default_value);
+  s->where->bad = count < least || count > TT_MAX_LIST_ITEMS;
+  if (s->where->bad)
+    tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
+                    TT_MAX_LIST_ITEMS);
+  return !s->where->bad;
 }
 
 static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                          yaml_node_t *node)
+                          const char *path, yaml_node_t *node)
 {
   yaml_node_item_t *item = node->data.sequence.items.start;
   int64_t count = node->data.sequence.items.top - item;
+  const tt_option *o = s->option;
   tt_value *value = NULL;
-  char path[TT_OPTION_PATH_SIZE];
-  tt_option_path(s->option, s->element, path);
-  s->where->bad = count > TT_MAX_LIST_ITEMS || (count == 0 && needs_elements(s->option));
-  if (s->where->bad) {
-    tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
-                    TT_MAX_LIST_ITEMS);
-    return TT_OK;
-  }
+  int may_be_empty = o->kind != TT_KIND_TEXTLIST || (o->default_value && *o->default_value);
+  if (!check_count(r, s, path, count, !may_be_empty)) return TT_OK;
   TT_TRY(TT_ALLOC(value, count));
   for (int64_t i = 0; i < count; i++)
     s->where->bad |=
-        !tt_element_parse(r, s->option, path, yaml_document_get_node(doc, item[i]), i, &value[i]);
-  tt_err e = s->where->bad ? TT_OK : tt_value_store(s->option, s->record, value, count);
+        !tt_element_parse(r, o, path, yaml_document_get_node(doc, item[i]), i, &value[i]);
+  tt_err e = s->where->bad ? TT_OK : tt_value_store(o, s->record, value, count);
   tt_free(value);
   return e;
 }
 
-/* A list of names is stored as one text, as if it were written in one line. */
-static tt_err assign_columns(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                             yaml_node_t *node)
+/* Append the elements of a list of names to a list in one text. */
+static tt_err add_names(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                        const char *path, const yaml_node_t *node, char **list)
 {
-  yaml_node_item_t *item = node->data.sequence.items.start;
-  int64_t count = node->data.sequence.items.top - item;
-  char path[TT_OPTION_PATH_SIZE], *list = NULL;
-  tt_option_path(s->option, s->element, path);
-  s->where->bad = count < 1 || count > TT_MAX_LIST_ITEMS;
-  if (s->where->bad)
-    tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
-                    TT_MAX_LIST_ITEMS);
-  tt_err e = TT_OK;
-  for (int64_t i = 0; !e && i < count && !s->where->bad; i++) {
+  const yaml_node_item_t *item = node->data.sequence.items.start;
+  for (int64_t i = 0; i < node->data.sequence.items.top - item; i++) {
     tt_value one = {.text = ""};
-    yaml_node_t *name = yaml_document_get_node(doc, item[i]);
-    s->where->bad |= !tt_element_parse(r, s->option, path, name, i, &one);
-    if (!s->where->bad) e = tt_list_add(&list, one.text);
+    int good = tt_element_parse(r, s->option, path, yaml_document_get_node(doc, item[i]), i, &one);
+    s->where->bad |= !good;
+    if (good) TT_TRY(tt_list_add(list, one.text));
   }
-  const tt_value all = {.text = list};
-  if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
-  tt_free(list);
-  return e;
-}
-
-/* Append "choice:column". */
-static tt_err add_pair(char **list, const char *choice, const char *column)
-{
-  char *pair = NULL;
-  int64_t size = (int64_t)(strlen(choice) + strlen(column)) + 2;
-  TT_TRY(TT_ALLOC(pair, size));
-  snprintf(pair, (size_t)size, "%s:%s", choice, column);
-  tt_err e = tt_list_add(list, pair);
-  tt_free(pair);
-  return e;
-}
-
-/* Whether the key of this entry stands in the mapping before. */
-static int is_repeated(yaml_document_t *doc, const yaml_node_pair_t *first,
-                       const yaml_node_pair_t *pair)
-{
-  const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
-  for (const yaml_node_pair_t *at = first; at < pair; at++) {
-    const yaml_node_t *other = yaml_document_get_node(doc, at->key);
-    if (other->type == YAML_SCALAR_NODE && key->type == YAML_SCALAR_NODE &&
-        !strcmp(tt_scalar_text(other), tt_scalar_text(key)))
-      return 1;
-  }
-  return 0;
-}
-
-/* Read one entry of a mapping, "column: choice". */
-static tt_err assign_pair(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                          const char *path, const yaml_node_pair_t *first,
-                          const yaml_node_pair_t *pair, char **list)
-{
-  const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
-  const yaml_node_t *node = yaml_document_get_node(doc, pair->value);
-  char why[TT_REASON_SIZE], shown[TT_PRINTABLE_SIZE];
-  tt_source_location location = tt_node_location(r, node);
-  tt_value choice = {.text = ""};
-  int good = 0, scalar = node->type == YAML_SCALAR_NODE;
-  s->where->bad |= !tt_key_check(r, key);
-  if (s->where->bad) return TT_OK;
-  tt_printable(tt_scalar_text(key), shown);
-  tt_yaml_scalar source = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
-  if (is_repeated(doc, first, pair))
-    snprintf(why, sizeof why, "is given twice");
-  else if (!*tt_scalar_text(key))
-    snprintf(why, sizeof why, "the name is empty");
-  else if (!scalar)
-    snprintf(why, sizeof why, "expected a name, found %s", tt_node_kind_text(node));
-  else
-    good = tt_value_parse(s->option, &source, &choice, why);
-  if (good) return add_pair(list, choice.text, tt_scalar_text(key));
-  tt_config_error(r, &location, "%s: column '%s': %s", path, shown, why);
-  s->where->bad = 1;
   return TT_OK;
 }
 
-/* A mapping from columns to choices is stored as one text. */
-static tt_err assign_by_column(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                               yaml_node_t *node)
+/* Why the name of a column cannot stand in the mapping; NULL: it can.
+ *   first  entry of the mapping */
+static const char *name_fault(yaml_document_t *doc, const yaml_node_pair_t *first,
+                              const yaml_node_pair_t *pair, const char *name)
 {
-  yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-  int64_t count = node->data.mapping.pairs.top - pair;
-  char path[TT_OPTION_PATH_SIZE], *list = NULL;
-  tt_option_path(s->option, s->element, path);
-  s->where->bad = count < 1 || count > TT_MAX_LIST_ITEMS;
-  if (s->where->bad)
-    tt_config_error(r, s->where, "%s: %" PRId64 " columns; 1 to %d are allowed", path, count,
-                    TT_MAX_LIST_ITEMS);
-  tt_err e = TT_OK;
-  for (int64_t i = 0; !e && i < count && count <= TT_MAX_LIST_ITEMS; i++)
-    e = assign_pair(r, doc, s, path, pair, pair + i, &list);
-  const tt_value all = {.text = list};
-  if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
-  tt_free(list);
-  return e;
+  for (const yaml_node_pair_t *at = first; at < pair; at++) {
+    const yaml_node_t *other = yaml_document_get_node(doc, at->key);
+    if (other->type == YAML_SCALAR_NODE && !strcmp(tt_scalar_text(other), name))
+      return "is given twice";
+  }
+  return *name ? NULL : "the name is empty";
 }
 
-/* Append one entry, "column: [name, ...]", as a list of the column and its names. */
-static tt_err add_classes(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                          const yaml_node_pair_t *pair, char **list)
+/* Append an entry of a mapping: "column: choice" as "choice:column"; "column: [name, ...]" as a
+ * list of the column and its names. */
+static tt_err add_entry(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                        const char *path, const yaml_node_pair_t *first,
+                        const yaml_node_pair_t *pair, char **list)
 {
   const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
-  yaml_node_t *node = yaml_document_get_node(doc, pair->value);
+  const yaml_node_t *node = yaml_document_get_node(doc, pair->value);
+  char why[TT_REASON_SIZE] = "", shown[TT_PRINTABLE_SIZE], *entry = NULL;
   tt_source_location location = tt_node_location(r, node);
-  int64_t count = node->type == YAML_SEQUENCE_NODE
+  tt_value choice = {.text = ""};
+  int classes = s->option->kind == TT_KIND_CLASSES, scalar = node->type == YAML_SCALAR_NODE;
+  if (!tt_key_check(r, key)) return s->where->bad = 1, TT_OK;
+  const char *column = tt_scalar_text(key), *fault = name_fault(doc, first, pair, column);
+  const tt_yaml_scalar source = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
+  int64_t names = node->type == YAML_SEQUENCE_NODE
                       ? node->data.sequence.items.top - node->data.sequence.items.start
                       : 0;
-  char path[TT_OPTION_PATH_SIZE], *names = NULL;
-  tt_option_path(s->option, s->element, path);
-  s->where->bad |= !tt_key_check(r, key) || count < 2 || count > TT_MAX_CLASSES;
-  if (s->where->bad) {
-    tt_config_error(r, &location, "%s: expected 2 to %d names of classes like [no, yes]", path,
-                    TT_MAX_CLASSES);
-    return TT_OK;
-  }
-  tt_err e = tt_list_add(&names, tt_scalar_text(key));
-  for (int64_t i = 0; !e && i < count; i++) {
-    tt_value one = {.text = ""};
-    yaml_node_t *item = yaml_document_get_node(doc, node->data.sequence.items.start[i]);
-    s->where->bad |= !tt_element_parse(r, s->option, path, item, i, &one);
-    if (!s->where->bad) e = tt_list_add(&names, one.text);
-  }
-  if (!e && !s->where->bad) e = tt_list_add(list, names);
-  tt_free(names);
+  if (fault)
+    snprintf(why, sizeof why, "%s", fault);
+  else if (classes && (names < 2 || names > TT_MAX_CLASSES))
+    snprintf(why, sizeof why, "expected 2 to %d names of classes like [no, yes]", TT_MAX_CLASSES);
+  else if (!classes && !scalar)
+    snprintf(why, sizeof why, "expected a name, found %s", tt_node_kind_text(node));
+  else if (!classes && tt_value_parse(s->option, &source, &choice, why))
+    *why = '\0';
+  tt_printable(column, shown);
+  if (*why) tt_config_error(r, &location, "%s: column '%s': %s", path, shown, why);
+  if (*why) return s->where->bad = 1, TT_OK;
+  tt_err e =
+      classes ? tt_list_add(&entry, column) : tt_text_format(&entry, "%s:%s", choice.text, column);
+  if (!e && classes) e = add_names(r, doc, s, path, node, &entry);
+  if (!e) e = tt_list_add(list, entry);
+  tt_free(entry);
   return e;
 }
 
-static tt_err assign_classes(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
-                             yaml_node_t *node)
+/* A list of names, or a mapping from columns, is stored as one text, as if it were written in one
+ * line. */
+static tt_err assign_text(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                          const char *path, yaml_node_t *node)
 {
+  int is_list = node->type == YAML_SEQUENCE_NODE;
+  const yaml_node_pair_t *pair = is_list ? NULL : node->data.mapping.pairs.start;
+  int64_t pairs = is_list ? 0 : node->data.mapping.pairs.top - pair;
+  int64_t items = is_list ? node->data.sequence.items.top - node->data.sequence.items.start : 0;
   char *list = NULL;
-  tt_err e = TT_OK;
-  s->where->bad = node->data.mapping.pairs.start == node->data.mapping.pairs.top;
-  if (s->where->bad)
-    tt_config_error(r, s->where, "data.classes: the mapping is empty; remove the option");
-  for (yaml_node_pair_t *p = node->data.mapping.pairs.start; !e && p < node->data.mapping.pairs.top;
-       p++)
-    e = add_classes(r, doc, s, p, &list);
+  if (!check_count(r, s, path, items + pairs, 1)) return TT_OK;
+  tt_err e = is_list ? add_names(r, doc, s, path, node, &list) : TT_OK;
+  for (int64_t i = 0; !e && i < pairs; i++) e = add_entry(r, doc, s, path, pair, pair + i, &list);
   const tt_value all = {.text = list};
-  if (!e && list && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
+  if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
   tt_free(list);
   return e;
 }
@@ -264,14 +200,12 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
   if (tt_reject_repeated(r, s->where, key, path)) return TT_OK;
   *s->where = tt_node_location(r, node);
   s->where->given = 1;
-  int numbers = kind->is_list && kind->type != TT_VALUE_STRING;
-  if (kind->is_list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
-  if (s->option->kind == TT_KIND_COLUMNS && node->type == YAML_SEQUENCE_NODE)
-    return assign_columns(r, doc, s, node);
-  if (s->option->kind == TT_KIND_BYCOLUMN && node->type == YAML_MAPPING_NODE)
-    return assign_by_column(r, doc, s, node);
-  int classes = s->option->kind == TT_KIND_CLASSES;
-  if (classes && node->type == YAML_MAPPING_NODE) return assign_classes(r, doc, s, node);
+  tt_option_kind is = s->option->kind;
+  int numbers = kind->is_list && kind->type != TT_VALUE_STRING, classes = is == TT_KIND_CLASSES;
+  int list = node->type == YAML_SEQUENCE_NODE, mapping = node->type == YAML_MAPPING_NODE;
+  if (list && kind->is_list) return assign_list(r, doc, s, path, node);
+  if ((list && is == TT_KIND_COLUMNS) || (mapping && (classes || is == TT_KIND_BYCOLUMN)))
+    return assign_text(r, doc, s, path, node);
   if (!numbers && !classes && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE && !classes)

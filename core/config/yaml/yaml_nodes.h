@@ -70,6 +70,13 @@ tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
 int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
                      const yaml_node_t *node, int64_t i, tt_value *value);
 
+/* Read a key and its value at the top level of the job (element -1) or of an element of
+ * cfg->ensemble.
+ *   network  1: the element stands for one of several networks
+ * Errors: MEM. */
+tt_err tt_pair_read(tt_config_reader *r, yaml_document_t *doc, int64_t element, int network,
+                    const yaml_node_t *key, yaml_node_t *node);
+
 /* Parse and store an option; wrong input is added to the errors of `r`. `key` is the location of
  * its name. Errors: MEM. */
 tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,

@@ -106,7 +106,8 @@ static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const l
   *seen = location;
   seen->given = 1;
   if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
-  if (is_root(outer) && !outer->network && tt_node_is_auto(o->section, node)) return TT_OK;
+  if (is_root(outer) && !outer->network && !r->now && tt_node_is_auto(o->section, node))
+    return TT_OK;
   level inner = level_of(outer->element, outer->network, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
   location = tt_node_location(r, node);
@@ -173,11 +174,6 @@ static int reject_shared(tt_config_reader *r, const level *outer,
   return 1;
 }
 
-static int is_search(const yaml_node_t *key)
-{
-  return key->type == YAML_SCALAR_NODE && strcmp(tt_scalar_text(key), "search") == 0;
-}
-
 static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
                         const yaml_node_t *key, yaml_node_t *node)
 {
@@ -190,40 +186,29 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
         outer->element < 0 ? tt_option_ref_job(r, i) : tt_option_ref_ensemble(r, outer->element, i);
     return tt_option_assign(r, doc, &s, &location, node);
   }
-  if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (top && !r->now && strcmp(near.word, "ensembles") == 0)
+    return walk_ensembles(r, doc, key, node);
   if (strcmp(outer->section, "search") == 0 && strcmp(near.word, "space") == 0)
     return tt_search_space_read(r, doc, node);
   if (outer->element >= 0 && is_root(outer)) {
     if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
     tt_suggestion_consider(&near, "sweep");
-    if (!outer->network && strcmp(near.word, "networks") == 0)
+    if (!outer->network && !r->now && strcmp(near.word, "networks") == 0)
       return check_networks(r, outer->element, key, node);
-    if (!outer->network) tt_suggestion_consider(&near, "networks");
+    if (!outer->network && !r->now) tt_suggestion_consider(&near, "networks");
   }
-  if (top) tt_suggestion_consider(&near, "ensembles");
+  if (top && !r->now) tt_suggestion_consider(&near, "ensembles");
   i = find_section(outer, &near);
   if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
   report_unknown_key(r, outer, &location, &near);
   return TT_OK;
 }
 
-/* Read `search` of the job, and of --set, before the other sections: it decides which networks the
- * ensembles have. */
-static tt_err read_search(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *root)
+tt_err tt_pair_read(tt_config_reader *r, yaml_document_t *doc, int64_t element, int network,
+                    const yaml_node_t *key, yaml_node_t *node)
 {
-  const level top = level_of(-1, 0, "top");
-  const yaml_node_pair_t *p = root->data.mapping.pairs.start, *end = root->data.mapping.pairs.top;
-  for (; p < end; p++)
-    if (is_search(yaml_document_get_node(doc, p->key)))
-      TT_TRY(walk_pair(r, doc, &top, yaml_document_get_node(doc, p->key),
-                       yaml_document_get_node(doc, p->value)));
-  for (int n = 1; n <= r->nset; n++) {
-    r->now = n;
-    if (!strncmp(r->set[n - 1], "search.", 7)) TT_TRY(tt_config_read_override(r));
-  }
-  r->now = 0;
-  tt_search_resolve(r->cfg);
-  return TT_OK;
+  const level at = level_of(element, network, element < 0 ? "top" : "ensembles");
+  return walk_pair(r, doc, &at, key, node);
 }
 
 static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
@@ -232,7 +217,7 @@ static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const leve
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
   for (; p < end && r->error_count < TT_MAX_CONFIG_ERRORS; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!tt_key_check(r, key) || (at->element < 0 && is_root(at) && is_search(key))) continue;
+    if (!tt_key_check(r, key)) continue;
     TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
@@ -408,30 +393,5 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
   TT_TRY(tt_config_searches(r->cfg) ? tt_search_load(r, &recipes) : tt_portfolio_load(r, &recipes));
   tt_err e = walk_list(r, &recipes, doc, &location, node);
   yaml_document_delete(&recipes.doc);
-  return e;
-}
-
-tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
-{
-  yaml_document_t doc;
-  int good = 0;
-  TT_TRY(tt_yaml_load(r, text, bytes, &doc, &good));
-  if (!good) return TT_OK;
-  yaml_node_t *root = yaml_document_get_root_node(&doc);
-  tt_source_location location = {.line = 1, .column = 1};
-  tt_err e = TT_OK;
-  r->usable = root && root->type == YAML_MAPPING_NODE;
-  if (r->usable) {
-    level top = level_of(-1, 0, "top");
-    e = read_search(r, &doc, root);
-    if (!e) e = walk_section(r, &doc, &top, root);
-  } else if (!root || tt_node_is_empty(root)) {
-    tt_config_error(r, &location, "the file is empty; a job needs at least data and ensembles");
-  } else {
-    location = tt_node_location(r, root);
-    tt_config_error(r, &location, "expected sections like data and ensembles, found %s",
-                    tt_node_kind_text(root));
-  }
-  yaml_document_delete(&doc);
   return e;
 }

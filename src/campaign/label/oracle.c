@@ -2,7 +2,6 @@
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
-#include "io/hdf5/guarded_check.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
@@ -89,11 +88,9 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   const tt_label_backend *backend = backends[request->cfg->label_mode];
   tt_err e = tt_agree(c, root ? tt_label_groups_create(a) : TT_OK);
   if (e) return e;
-  tt_guarded_check_keep_local(1);
   e = tt_agree(c, root ? backend->start(a) : TT_OK);
   if (!e) e = poll_until_labeled(c, request, backend, root ? a : NULL);
   if (root) backend->end(a);
-  tt_guarded_check_keep_local(0);
   if (e) return e;
   if (root) tt_label_points_collect(a, out, reason, sizeof reason);
   if (root) log_labeled(out, reason, request->directory);

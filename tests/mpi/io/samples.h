@@ -26,8 +26,7 @@ static inline int name_samples(void **unused)
 static float x[N * D];
 static double y[N * T], w[N];
 static int32_t part[N];
-static int8_t mask[N];
-static int32_t chosen[N / 2]; /* the rows of the mask, from the last to the first */
+static int8_t mask[N], early[N];
 
 static inline void make_values(void)
 {
@@ -39,7 +38,7 @@ static inline void make_values(void)
     x[i * D + CONSTANT] = 0.1f;
     w[i] = 0.5 + i % 3;
     mask[i] = i % 2 == 1;
-    if (mask[i]) chosen[(N - 1 - i) / 2] = i;
+    early[i] = i < 100;
     part[i] = i % 11 == 0 ? 1 : i % 13 == 0 ? -1 : 0;
   }
 }
@@ -56,7 +55,7 @@ static inline void put(void)
   tt_h5_write_from_root(f, "part", TT_H5_I32, 1, (const int64_t[]){N}, part);
   tt_h5_write_from_root(f, "short", TT_H5_F64, 1, (const int64_t[]){N - 1}, w);
   tt_h5_write_from_root(f, "z_mask", TT_H5_I8, 1, (const int64_t[]){N}, mask);
-  tt_h5_write_from_root(f, "z_rows", TT_H5_I32, 1, (const int64_t[]){N / 2}, chosen);
+  tt_h5_write_from_root(f, "z_early", TT_H5_I8, 1, (const int64_t[]){N}, early);
   tt_h5_write_texts(f, "feature_name", D, 8, features);
   tt_h5_write_texts(f, "target_name", T, 8, targets);
   TT_CHECK_OK(tt_h5_commit(&f));

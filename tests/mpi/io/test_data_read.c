@@ -324,8 +324,6 @@ TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {
   cfg.data_split_column = shorter;
   refused(&cfg, TT_E_DATA, "'short' (data.split.column) is 2499 x 1", file);
   cfg = config();
-  cfg.data_split_train = 0.9;
-  refused(&cfg, TT_E_CONFIG, "more than 1", "data.split");
   cfg = config();
   cfg.data_file = away;
   refused(&cfg, TT_E_NOINPUT, away, away);

@@ -30,8 +30,7 @@ static void make_values(void)
 }
 
 /* Rank 0 writes rows [from, from + rows) of x and y, and the dataset that excludes some of them. */
-static void put_file(const char *file, int64_t begin, int64_t rows, const int64_t *numbers,
-                     int64_t count, const int8_t *mask)
+static void put_file(const char *file, int64_t begin, int64_t rows, const int8_t *mask)
 {
   tt_h5_file *f = NULL;
   const int64_t inputs[] = {rows, D}, labels[] = {rows, T};
@@ -40,7 +39,6 @@ static void put_file(const char *file, int64_t begin, int64_t rows, const int64_
   tt_h5_write_from_root(f, "x", TT_H5_F32, 2, inputs, x + begin * D);
   tt_h5_write_from_root(f, "y", TT_H5_F64, 2, labels, y + begin * T);
   tt_h5_write_from_root(f, "narrow", TT_H5_F64, 1, inputs, y);
-  if (numbers) tt_h5_write_from_root(f, "numbers", TT_H5_I64, 1, &count, numbers);
   if (mask) tt_h5_write_from_root(f, "mask", TT_H5_I8, 1, inputs, mask);
   TT_CHECK_OK(tt_h5_commit(&f));
 }
@@ -50,7 +48,7 @@ static void put(void)
   int64_t begin = 0;
   make_values();
   for (int i = 0; i < FILES; i++) {
-    put_file(name[i], begin, part[i], NULL, 0, NULL);
+    put_file(name[i], begin, part[i], NULL);
     begin += part[i];
   }
   tt_barrier(comm);
@@ -178,35 +176,25 @@ TT_TEST (queries_of_wide_rows) {
   tt_columns_free(&many);
 }
 
-TT_TEST (excluded_by_number_or_by_mask) {
+TT_TEST (excluded_rows) {
   static const int64_t numbers[] = {1699, 0, 8, 7};
   static int8_t mask[1700];
   make_values();
   for (int i = 0; i < 4; i++) mask[numbers[i]] = 1;
-  put_file(name[0], 0, 1700, numbers, 4, mask);
-  uint64_t hash[2];
-  for (int way = 0; way < 2; way++) {
-    tt_pool_options p = plan();
-    p.files = 1;
-    p.exclude = way ? "mask" : "numbers";
-    tt_barrier(comm);
-    tt_pool *pool = opened(&p);
-    for (int64_t i = 0; i < 1700; i++)
-      TT_CHECK(tt_pool_is_excluded(pool, FIRST + i), ==, (int)mask[i]);
-    hash[way] = tt_pool_hash(pool);
-    tt_pool_close_local(&pool);
-  }
-  TT_CHECK(hash[0] == hash[1], ==, 1);
-  const int64_t wrong[] = {3, 1700}, twice[] = {3, 3};
+  put_file(name[0], 0, 1700, mask);
   tt_pool_options p = plan();
   p.files = 1;
-  p.exclude = "numbers";
-  put_file(name[0], 0, 1700, wrong, 2, NULL);
-  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: 1700 is not a row", "0 to 1699");
-  put_file(name[0], 0, 1700, twice, 2, NULL);
-  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: row 3 occurs twice", name[0]);
+  p.exclude = "mask";
+  tt_barrier(comm);
+  tt_pool *pool = opened(&p);
+  for (int64_t i = 0; i < 1700; i++)
+    TT_CHECK(tt_pool_is_excluded(pool, FIRST + i), ==, (int)mask[i]);
+  tt_pool_close_local(&pool);
+  mask[1699] = 3;
+  put_file(name[0], 0, 1700, mask);
+  refused(&p, TT_E_DATA, "'mask' (pool.exclude), row 1699: 3", name[0]);
   p.exclude = "x";
-  refused(&p, TT_E_DATA, "'x' (pool.exclude) must be one column of whole numbers", name[0]);
+  refused(&p, TT_E_DATA, "'x'", name[0]);
 }
 
 /* The same rows in one file or in three have one hash; another value gives another hash. */
@@ -217,7 +205,7 @@ TT_TEST (the_hash_depends_on_rows_and_not_on_files) {
     tt_pool_options p = plan();
     if (way == 2) x[0] += 1.0f;
     if (way == 3) p.labels = NULL;
-    if (way) put_file(name[0], 0, ROWS, NULL, 0, NULL);
+    if (way) put_file(name[0], 0, ROWS, NULL);
     if (way) p.files = 1;
     tt_barrier(comm);
     tt_pool *pool = opened(&p);
@@ -298,7 +286,7 @@ TT_TEST (what_does_not_fit_is_named_on_all_ranks) {
   p.files = 1;
   p.file = away;
   refused(&p, TT_E_NOINPUT, "/no/such.h5", "No such file");
-  put_file(name[2], 0, 0, NULL, 0, NULL);
+  put_file(name[2], 0, 0, NULL);
   p = plan();
   refused(&p, TT_E_DATA, "'x' has no rows", name[2]);
 }
@@ -320,8 +308,7 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   x[2000 * D + 1] = NAN; /* row 299 of the last file */
   y[10 * T] = INFINITY;
   int64_t begin = 0;
-  for (int i = 0; i < FILES; begin += part[i], i++)
-    put_file(name[i], begin, part[i], NULL, 0, NULL);
+  for (int i = 0; i < FILES; begin += part[i], i++) put_file(name[i], begin, part[i], NULL);
   refused(&p, TT_E_DATA, "'y', row 10, column 0 ('y0'): inf; a label must be finite", name[0]);
   fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1 ('x1'): nan",
         name[2]);
@@ -332,8 +319,8 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
         "the pool has 1000 to 5999");
   fails(tt_pool_read_local(pool, FIRST - 1, 1, got), "candidates 999 to 999", "1000");
   tt_barrier(comm);
-  put_file(name[2], 0, 3, NULL, 0, NULL);
-  put_file(name[0], 0, 3, NULL, 0, NULL);
+  put_file(name[2], 0, 3, NULL);
+  put_file(name[0], 0, 3, NULL);
   tt_barrier(comm);
   fails(tt_pool_read_local(pool, FIRST + 1701, 1, got), "has 3 rows on this rank, but had 3299",
         name[2]);

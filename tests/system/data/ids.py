@@ -96,19 +96,6 @@ def check_refused():
     check(not pathlib.Path("never/model.h5").exists() and not pathlib.Path("p.h5").exists(), "something was written")
 
 
-def check_advice():
-    """A column of whole numbers that are all different is named; one with equal values is not."""
-    write("plain.csv", NUMBERS)
-    write("kinds.csv", NUMBERS // 2)
-    for file, named in (("plain.csv", True), ("kinds.csv", False)):
-        write_json("job.json", {**JOB, "data": {"file": file}})
-        said = tutti("plan", "job.json")
-        check("inputs     shot, a, b\n" in said, f"plan lists no inputs: {said[:300]}")
-        check(("set data.id: shot" in said) == named, f"plan of {file}: {said[:400]}")
-        said = tutti("train", "job.json", "--set", f"run.directory=advice-{file}")
-        check(("only different whole numbers: shot" in said) == named, f"train {file}: {said}")
-
-
 def check_python():
     """The index of a DataFrame, if it is not 0, 1, 2, ... and its labels are different."""
     import pandas
@@ -130,7 +117,6 @@ def check_python():
 def main():
     check_sources()
     check_refused()
-    check_advice()
     check_python()
 
 

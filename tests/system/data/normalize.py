@@ -304,7 +304,7 @@ def check_refusals(x, y):
         refused(code, text, *train, f"data.normalize={how}")
     counts = ["--set", "train.loss=poisson", "--set", "calibration.recalibrate=none", "--set",
               "calibration.conformal=[]"]
-    refused(78, "'u' is log1p, but ensemble n uses it as a label, unchanged; leave it out",
+    refused(78, "'u' is log1p, but ensemble n uses it as a label, unchanged; write 'u': none",
             *train, "data.normalize={u: log1p}", *counts)
     refused(78, "'u' is standard, but ensemble n uses it as a label, unchanged; write 'u': none",
             *train, "data.normalize={'[u-w]': standard}", *counts)

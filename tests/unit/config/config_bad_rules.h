@@ -24,7 +24,7 @@ static const tt_bad bad_rules[] = {
         "'strides' does not belong here; write conv CHANNELS SIZE [stride N]"),
     /* all rows, as far as the shape before them is known */
     BADS(3, JOB IMAGE "[conv 4 3, relu, conv 4 x, residual 9]}\n",
-         "front[1]: 'relu': 'relu' is not a layer", "activation is applied after each conv",
+         "front[1]: 'relu': 'relu' is not a layer; layers are conv, ",
          "front[2]: 'conv 4 x': 'x' is not"),
     BADS(3, JOB IMAGE "[conv 6 3 groups 4, conv 6 3 groups 5, pool max 9, conv 7 3 groups 2]}\n",
          "front[0]: 'conv 6 3 groups 4': 4 groups do not divide the 1 input channels",
@@ -188,9 +188,6 @@ static const tt_bad bad_rules[] = {
         "mean"),
     BAD(JOB "calibration: {recalibrate: all}\ntrain: {loss: poisson}\n",
         "3:28: calibration.recalibrate: all: ensembles[0] has output rate; only mean"),
-    BAD("data: {file: d.h5, normalize: {u: none, k: standard, x0: log}}\nensembles: [{name: a, "
-        "targets: [u, v]}, {name: b, target: k}]\ntrain: {loss: bce}\n",
-        "1:31: data.normalize: 'k' is standard, but ensemble b uses it as a label, unchanged"),
     BAD(JOB "calibration: {conformal: [0.5, 0.8]}\ntrain: {loss: quantile}\n",
         "3:26: calibration.conformal: 0.8 needs the levels 0.1 and 0.9 in model.quantiles"),
     BAD(DATA

@@ -148,39 +148,6 @@ TT_TEST (damaged_files_never_crash_this_process) {
   }
 }
 
-/* Children so far that were kept for several files; *last: the last one. */
-static int kept_children(int *last)
-{
-  int n = 0;
-  FILE *f = fopen("served", "r");
-  while (f && fscanf(f, "%d", last) == 1) n++;
-  if (f) fclose(f);
-  return n;
-}
-
-/* One child for many files; another one after an error or the end of a child, which says nothing
- * about the file. */
-TT_TEST (one_child_checks_many_files) {
-  int last = 0;
-  make_foreign();
-  tt_guarded_check_keep_local(1);
-  for (int i = 0; i < 20; i++) TT_CHECK_OK(check_one(path, i % 2 ? "good" : "soft"));
-  TT_CHECK(kept_children(&last), ==, 1);
-  assert_int_equal(check_one(path, "missing"), TT_E_DATA);
-  TT_CHECK_HAS(tt_err_last(), "there is no dataset 'missing'; there are: external, good");
-  TT_CHECK_OK(check_one(path, "good"));
-  TT_CHECK(kept_children(&last), ==, 2);
-  assert_int_equal(kill(last, SIGKILL), 0);
-  TT_CHECK_OK(check_one(path, "good"));
-  TT_CHECK_OK(check_one(path, "soft"));
-  TT_CHECK(kept_children(&last), ==, 3);
-  tt_guarded_check_keep_local(0);
-  TT_CHECK(kill(last, 0), ==, -1);
-  TT_CHECK_OK(check_one(path, "good"));
-  TT_CHECK(kept_children(&last), ==, 3);
-  unlink("served");
-}
-
 TT_TEST (without_a_tutti_program_there_is_no_check) {
   char exe[256];
   snprintf(exe, sizeof exe, "%s", getenv("TUTTI_EXE"));
@@ -196,12 +163,6 @@ static int child(int argc, char **argv)
   const struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
   signal(SIGABRT, SIG_DFL);
-  if (argc == 2) {
-    FILE *f = fopen("served", "a");
-    if (f) fprintf(f, "%d\n", (int)getpid());
-    if (f) fclose(f);
-    return tt_guarded_check_child_local(argc, argv);
-  }
   if (!strcmp(argv[2], "crash")) raise(SIGSEGV);
   if (!strcmp(argv[2], "kill")) raise(SIGKILL);
   if (!strcmp(argv[2], "once.h5") && access("crashed", F_OK)) {

@@ -260,8 +260,6 @@ TT_TEST (a_split_has_exact_fractions) {
 
 TT_TEST (impossible_splits_are_refused) {
   int8_t split[10];
-  fails(tt_split_fractions(10, (double[]){0.8, 0.2, 0.1}, 1, split), TT_E_CONFIG);
-  TT_CHECK_HAS(tt_err_last(), "0.8 + 0.2 + 0.1");
   fails(tt_split_fractions(10, (double[]){0.0, 0.5, 0.5}, 1, split), TT_E_DATA);
   fails(tt_split_fractions(1, (double[]){0.4, 0.3, 0.3}, 1, split), TT_E_DATA);
   fails(tt_split_fractions(1ll << 33, (double[]){0.8, 0.1, 0.1}, 1, split), TT_E_DATA);

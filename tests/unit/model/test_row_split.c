@@ -145,13 +145,11 @@ TT_TEST (an_order_has_no_gap_and_keeps_equal_values_together) {
 TT_TEST (a_part_without_rows_is_refused) {
   static const uint64_t two[] = {1, 1, 2, 2, 2, 1};
   static const double same[] = {4, 4, 4, 4, 4, 4};
-  const double much[TT_SPLITS] = {0.9, 0.2, 0};
   int8_t split[6];
   TT_CHECK((int)tt_split_groups(6, two, fraction, 1, split), ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "data.split.group: no rows are left for data.split.");
   TT_CHECK((int)tt_split_order(6, same, fraction, split), ==, (int)TT_E_DATA);
   TT_CHECK((int)tt_split_strata(1, same, NULL, fraction, 1, split), ==, (int)TT_E_DATA);
-  TT_CHECK((int)tt_split_groups(6, two, much, 1, split), ==, (int)TT_E_CONFIG);
 }
 
 TT_TEST (sizes_of_folds_differ_by_at_most_one) {
