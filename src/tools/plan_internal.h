@@ -102,7 +102,7 @@ void tt_plan_front_print(const tt_front *f, FILE *out);
 /* A list of the same, one object for each layer. */
 json_t *tt_plan_front_to_json(const tt_front *f);
 
-/* A campaign, its pool, rounds, labels and cost: plan_campaign.c. Print what its rounds need.
+/* A campaign, its pool, rounds and labels: plan_campaign.c. Print what its rounds need.
  * Errors: those of reading the header of pool.file (other columns than data.file: DATA), of
  * tt_job_check_commands_local. */
 tt_err tt_plan_campaign_print_local(const tt_job_plan *p);
