@@ -81,11 +81,11 @@ def check_plain(tutti):
                f"the {rows} test rows" in p.text, p.text
         assert f"{name}: {100 * inside[1, i]:.0f} % of the test rows are inside their 90 % intervals" in p.text
     assert f"{relative.min():.2g} to {relative.max():.2g} % error" in p.text, p.text
-    assert len(p.marks("chart")) == 12 and len(p.marks("trace")) == 11, len(p.marks("chart"))
+    assert len(p.marks("chart")) == 10 and len(p.marks("trace")) == 11, len(p.marks("chart"))
     dots = [len(re.findall("M", a["d"])) for a in p.marks("dots")]
     assert dots.count(rows) == 4, dots  # two targets: predictions, residuals
     for words in ('A <b> & "c"', "one: y0", "Predicted and measured", "Residuals", "Calibration", "Spread and error",
-                  "Learning curves", "Members and ensemble", "11 members: 11 finished", "results.h5",
+                  "Learning curves", "11 members: 11 finished", "results.h5",
                   "hash of the data", "learning_rate: 0.01", "@software{tutti"):
         assert words in p.text, (words, p.text)
     run(tutti, "report", "plain")  # its own page is replaced
@@ -104,7 +104,7 @@ def check_kinds(tutti):
     with h5py.File("sweep/results.h5") as f:
         best = f["learning_rate"][6:][np.argmin(f["best_loss"][6:])]
     swept = [a for a in p.marks("dots") if len(re.findall("M", a["d"])) == 12]
-    assert len(swept) == 2, swept  # scores by member and by learning rate
+    assert len(swept) == 1, swept  # scores by learning rate
     assert f"{best:.4g}" in p.text, best
     p = train(tutti, ONE)
     assert "How sure Not known" in p.text and "Train at least 5 members" in p.text, p.text
@@ -292,7 +292,7 @@ def campaign_page(tutti):
 def check_browser(tutti, browser):
     """The pages of a run, a sweep and two campaigns."""
     make_samples(tutti)
-    for p, charts in ((train(tutti, JOB), 12), (train(tutti, SWEEP), 13), (campaign_page(tutti), 5)):
+    for p, charts in ((train(tutti, JOB), 10), (train(tutti, SWEEP), 11), (campaign_page(tutti), 5)):
         if p.path.parts[0] != "plain":
             check_views(browser, p.path)
         for width in (400, 1200):
