@@ -30,8 +30,8 @@ struct tt_cli_args {
   const char *classes, *group;   /* of a table: lists of targets that are classes; a column */
   const char *by;                /* of a table: list of columns */
   int member_count, epochs, budget, folds;
-  const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
-      *links, *pool, *site, *time, *preset, *method, *value, *better, *lease, *who;
+  const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
+      *site, *time, *preset, *method, *value, *better, *lease, *who;
   int points, hdf5, with_inputs, replace;
   int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
@@ -59,8 +59,6 @@ struct tt_cli_args {
   X(SHARE_GPU, "share-gpu", 0, NULL, SETTING("run.share_gpu=true", ""),                            \
     "allow several ranks to use one GPU")                                                          \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
-  X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
-    "output of tutti doctor --json on several ranks: say when ranks should share a member")        \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
     "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \

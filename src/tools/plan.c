@@ -82,7 +82,7 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   fprintf(p->out, " ranks, %" PRId64 " member%s in %s", first, tt_plural(first),
           teams == 1 ? "it\n" : "the first");
   if (teams > 1) fprintf(p->out, ", %" PRId64 " in the last\n", last);
-  tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages, p->link);
+  tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages);
   print_exchange(p);
   return TT_OK;
 }
@@ -99,7 +99,7 @@ static tt_err print_ranks(const tt_job_plan *p, int ranks)
   else
     fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
             ranks, first, tt_plural(first), last, ranks - 1);
-  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks, p->link);
+  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks);
   return TT_OK;
 }
 
@@ -271,18 +271,15 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   return e;
 }
 
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links, int json,
-                           FILE *out)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out)
 {
   tt_config *cfg = NULL;
-  tt_plan_link link;
   char advice[1024];
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
-  if (links) TT_TRY(tt_plan_link_read_local(links, &link));
   TT_TRY(o->text
              ? tt_config_parse(o->file, o->text, (int64_t)strlen(o->text), o->set, o->nset, &cfg)
              : tt_config_load(o->file, o->set, o->nset, &cfg));
-  tt_job_plan p = {.cfg = cfg, .link = links ? &link : NULL, .out = out};
+  tt_job_plan p = {.cfg = cfg, .out = out};
   if (*tt_config_mean_advice(cfg, advice, sizeof advice)) tt_log_root(TT_LOG_WARN, "%s", advice);
   tt_err e = tt_data_check_local(cfg, &p.rows);
   if (!e) e = read_shapes(&p);

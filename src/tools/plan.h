@@ -7,14 +7,11 @@
 #include <stdio.h>
 
 /* Print to `out` the members, networks, memory per rank, split over `ranks` ranks and sizes of the
- * files; of a campaign also its pool, rounds, labels and cost.
- *   links what `tutti doctor --json` has written on several ranks, or NULL: then the text says what
- *         a team of ranks gains over these links
+ * files; of a campaign also its pool, rounds and labels.
  *   json  1 = one JSON object on standard output instead (docs/json.md)
  * Errors: those of reading the job file and the headers of the data, of
  * tt_plan_campaign_print_local. */
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links, int json,
-                           FILE *out);
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out);
 
 /* The CUDA path of each cohort of a job on `ranks` ranks with such a GPU, and the reason:
  * "block: 157 of 227 KiB ...".

@@ -85,65 +85,22 @@ static void print_rounds(const tt_config *cfg, const label_counts *c, FILE *out)
     fprintf(out, "oracle     label.mode: %s\n", tt_choice_label[cfg->label_mode]);
 }
 
-/* Floating-point operations to train on `labels` rows, and to predict one candidate. */
-static void count_flops(const tt_cohorts *all, double labels, double *training, double *candidate)
-{
-  enum { ROWS = 1000 };
-  *training = *candidate = 0.0;
-  for (int64_t i = 0; i < all->count; i++) {
-    const tt_cohort *c = all->at[i];
-    double row = (double)c->members * tt_model_flops(&c->model, ROWS) / ROWS;
-    *training += row * labels * (double)c->max_epochs;
-    *candidate += 2.0 * (double)c->members * (double)c->model.params;
-  }
-}
-
-/* In GFLOP: training in the first and the last round and in all, scoring the pool in a round. */
-typedef struct campaign_cost {
-  double first, last, all, scoring;
-} campaign_cost;
-
-static campaign_cost count_cost(const tt_config *cfg, const tt_cohorts *all, const label_counts *c,
-                                int64_t candidates)
-{
-  double of_validation = cfg->data_split_train + cfg->data_split_validation;
-  double part = c->exact && of_validation > 0.0 ? cfg->data_split_train / of_validation : 1.0;
-  double first, last, one, mean = 0.5 * (double)(c->first + c->last) * (double)(c->rounds + 1), sum;
-  count_flops(all, part * (double)c->first, &first, &one);
-  count_flops(all, part * (double)c->last, &last, &one);
-  count_flops(all, part * mean, &sum, &one);
-  return (campaign_cost){1e-9 * first, 1e-9 * last, 1e-9 * sum, 1e-9 * one * (double)candidates};
-}
-
-static void print_cost(const campaign_cost *cost, FILE *out)
-{
-  fprintf(out, "cost       training %.3g GFLOP in round 1, %.3g in the last, at most %.3g in all\n",
-          cost->first, cost->last, cost->all);
-  if (cost->scoring > 0.0)
-    fprintf(out, "           scoring the pool %.3g GFLOP in each round\n", cost->scoring);
-}
-
 /* What the rounds of a campaign need. */
-static tt_err count_all(const tt_job_plan *p, label_counts *labels, int64_t *candidates,
-                        campaign_cost *cost)
+static tt_err count_all(const tt_job_plan *p, label_counts *labels, int64_t *candidates)
 {
   *labels = count_labels(p->cfg, p->shape.rows);
   TT_TRY(tt_job_check_commands_local(p->cfg));
-  TT_TRY(find_candidates(p->cfg, &p->shape, candidates));
-  *cost = count_cost(p->cfg, &p->all, labels, *candidates);
-  return TT_OK;
+  return find_candidates(p->cfg, &p->shape, candidates);
 }
 
 tt_err tt_plan_campaign_print_local(const tt_job_plan *p)
 {
   label_counts labels;
-  campaign_cost cost;
   int64_t candidates;
   fprintf(p->out, "campaign in %s\n", p->cfg->campaign_directory);
-  TT_TRY(count_all(p, &labels, &candidates, &cost));
+  TT_TRY(count_all(p, &labels, &candidates));
   print_pool(p->cfg, candidates, p->out);
   print_rounds(p->cfg, &labels, p->out);
-  print_cost(&cost, p->out);
   return TT_OK;
 }
 
@@ -184,21 +141,15 @@ tt_err tt_plan_campaign_to_json_local(const tt_job_plan *p, json_t **out)
 {
   const tt_config *cfg = p->cfg;
   label_counts c;
-  campaign_cost cost;
   int64_t candidates;
-  TT_TRY(count_all(p, &c, &candidates, &cost));
-  json_t *plan = json_object(), *gflop = json_object();
-  tt_json_set(&gflop, "first_round", tt_json_number(cost.first));
-  tt_json_set(&gflop, "last_round", tt_json_number(cost.last));
-  tt_json_set(&gflop, "training", tt_json_number(cost.all));
-  tt_json_set(&gflop, "scoring_of_round", tt_json_number(cost.scoring));
+  TT_TRY(count_all(p, &c, &candidates));
+  json_t *plan = json_object();
   tt_json_set(&plan, "directory", tt_json_text(cfg->campaign_directory));
   tt_json_set(&plan, "rounds", json_integer(c.rounds));
   tt_json_set(&plan, "batch", json_integer(cfg->select_batch));
   tt_json_set(&plan, "pool", pool_to_json(cfg, candidates));
   tt_json_set(&plan, "labels", labels_to_json(&c));
   tt_json_set(&plan, "oracle", oracle_to_json(cfg));
-  tt_json_set(&plan, "gflop", gflop);
   *out = plan;
   return TT_OK;
 }

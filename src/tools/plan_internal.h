@@ -25,27 +25,15 @@ extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with o
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context context,
                                  int ranks, tt_path_choice *out);
 
-/* Members that several ranks train together: plan_teams.c. The slowest link that
- * `tutti doctor --json` has measured. */
-typedef struct tt_plan_link {
-  double latency, bandwidth; /* seconds of a message; bytes per second */
-} tt_plan_link;
-
-/* Read it from the file that doctor has written. Errors: NOINPUT, DATA (also a file without links,
- * as doctor writes on one rank). */
-tt_err tt_plan_link_read_local(const char *path, tt_plan_link *out);
-
-/* How the ranks of a team share the members of each cohort, what it can bring at most, and what a
- * rank sends.
+/* Members that several ranks train together: plan_teams.c. How the ranks of a team share the members
+ * of each cohort, what it can bring at most, and what a rank sends.
  *   ranks   of the largest team
  *   stages  run.stages: they share the layers in up to so many stages; 1: only the parts of a batch
- *   link    between ranks: how long the exchange of a step takes, and from which time of a step on
- *           the team is faster than one rank; NULL: not known */
-void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,
-                        const tt_plan_link *link);
+ */
+void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages);
 
 /* What run.ranks_per_member and run.stages would bring where there are more ranks than members. */
-void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_plan_link *link);
+void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks);
 
 typedef struct tt_job_plan {
   const tt_config *cfg;
@@ -54,7 +42,6 @@ typedef struct tt_job_plan {
   tt_row_counts rows;
   tt_cohorts all;
   const tt_engine_ops *ops;
-  const tt_plan_link *link; /* between ranks, or NULL */
   FILE *out;
 } tt_job_plan;
 
@@ -102,7 +89,7 @@ void tt_plan_front_print(const tt_front *f, FILE *out);
 /* A list of the same, one object for each layer. */
 json_t *tt_plan_front_to_json(const tt_front *f);
 
-/* A campaign, its pool, rounds, labels and cost: plan_campaign.c. Print what its rounds need.
+/* A campaign, its pool, rounds and labels: plan_campaign.c. Print what its rounds need.
  * Errors: those of reading the header of pool.file (other columns than data.file: DATA), of
  * tt_job_check_commands_local. */
 tt_err tt_plan_campaign_print_local(const tt_job_plan *p);

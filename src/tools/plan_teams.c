@@ -15,7 +15,6 @@ typedef struct team_plan {
   double speedup; /* at most, without the time of the exchange */
   double bubble;  /* fraction of the time in which a stage waits for others */
   double step;    /* bytes that a rank sends in a step, at most */
-  double sent;    /* messages that a rank sends in a step, at most */
   double epoch;   /* and at the end of an epoch */
 } team_plan;
 
@@ -27,9 +26,7 @@ static void add_rank(const tt_cohort *c, int ranks, int rank, team_plan *p)
   double own = (double)tt_part_segment(c->model.params, ranks, rank).count;
   int sums = tt_part_sums_of(c->parts, tt_part_slice(c->parts, ranks, rank), NULL).count;
   double step = 4.0 * (sums * (params - own) + (ranks - 1) * own);
-  double sent = (2.0 + sums) * (ranks - 1);
   if (step > p->step) p->step = step;
-  if (sent > p->sent) p->sent = sent;
 }
 
 static team_plan plan_parts(const tt_cohort *c, int ranks)
@@ -58,11 +55,9 @@ static void add_place(const tt_cohort *c, tt_pipeline_grid grid, int ranks, int 
   double rows = (double)c->batch_size * parts / (double)c->parts;
   double step =
       4.0 * (values * rows + sums * ((double)place.layers.params.count - own) + neighbors * own);
-  double sent = parts * (before + behind) + (sums + 1.0) * neighbors + 2.0 * (ranks - 1);
   double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
   double epoch = 4.0 * arrays * own * (ranks - 1);
   if (step > p->step) p->step = step;
-  if (sent > p->sent) p->sent = sent;
   if (epoch > p->epoch) p->epoch = epoch;
 }
 
@@ -91,55 +86,16 @@ static void print_layers(FILE *out, const tt_cohort *c, int stages)
   if (stages > MOST_SHOWN) fprintf(out, " + ...");
 }
 
-tt_err tt_plan_link_read_local(const char *path, tt_plan_link *out)
-{
-  json_t *all = NULL, *row;
-  size_t i;
-  tt_plan_link slowest = {0.0, 0.0};
-  TT_TRY(tt_json_read_file(path, &all));
-  json_array_foreach(json_object_get(all, "links"), i, row)
-  {
-    double latency = json_number_value(json_object_get(row, "latency_seconds"));
-    double bandwidth = json_number_value(json_object_get(row, "bytes_per_second"));
-    if (latency > slowest.latency) slowest.latency = latency;
-    if (i == 0 || bandwidth < slowest.bandwidth) slowest.bandwidth = bandwidth;
-  }
-  json_decref(all);
-  if (!(slowest.latency > 0.0) || !(slowest.bandwidth > 0.0))
-    return TT_FAIL(DATA,
-                   "%s: no links between ranks; write it on two ranks or more: mpirun -n 2 tutti "
-                   "doctor --json >%s",
-                   path, path);
-  *out = slowest;
-  return TT_OK;
-}
-
-/* A team with speed-up s takes t / s + exchange for a step that takes t on one rank. */
-static void print_exchange(FILE *out, const team_plan *p, const tt_plan_link *link)
-{
-  if (!link) return;
-  double exchange = p->sent * link->latency + p->step / link->bandwidth;
-  fprintf(out, "           over the slowest link the exchange of a step takes %.3g ms; ",
-          1e3 * exchange);
-  if (p->speedup > 1.0)
-    fprintf(out, "faster than one rank if a step takes more than %.3g ms there\n",
-            1e3 * exchange / (1.0 - 1.0 / p->speedup));
-  else
-    fprintf(out, "never faster than one rank\n");
-}
-
-static void print_parts(FILE *out, const tt_cohort *c, int ranks, const tt_plan_link *link)
+static void print_parts(FILE *out, const tt_cohort *c, int ranks)
 {
   const team_plan p = plan_parts(c, ranks);
   char step[32];
   fprintf(out, "%" PRId64 " parts of a batch are dealt", c->parts);
   print_parts_of(out, c, ranks);
   fprintf(out, "; a rank sends up to %s a step\n", tt_memory_text(p.step, step));
-  print_exchange(out, &p, link);
 }
 
-static void print_stages(FILE *out, const tt_cohort *c, int ranks, int stages,
-                         const tt_plan_link *link)
+static void print_stages(FILE *out, const tt_cohort *c, int ranks, int stages)
 {
   const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, ranks);
   const team_plan p = plan_stages(c, grid, ranks);
@@ -160,7 +116,6 @@ static void print_stages(FILE *out, const tt_cohort *c, int ranks, int stages,
           "           at most %.2f times as fast as one rank; a rank sends up to %s a step, %s at "
           "the end of an epoch\n",
           p.speedup, tt_memory_text(p.step, step), tt_memory_text(p.epoch, epoch));
-  print_exchange(out, &p, link);
   if (used < ranks)
     fprintf(out, "           %d of %d ranks have no layers: %d stage%s of %d\n", ranks - used,
             ranks, grid.stages, grid.stages == 1 ? "" : "s", grid.columns);
@@ -172,8 +127,7 @@ static void print_number(FILE *out, const tt_cohorts *all, int64_t i)
   if (all->count > 1) fprintf(out, "cohort %" PRId64 ": ", i);
 }
 
-void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,
-                        const tt_plan_link *link)
+void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages)
 {
   for (int64_t i = 0; i < all->count; i++) {
     const tt_cohort *c = all->at[i];
@@ -181,13 +135,13 @@ void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,
     if (c->parts == 1)
       fprintf(out, "no parts, one rank of a team trains\n");
     else if (stages > 1)
-      print_stages(out, c, ranks, stages, link);
+      print_stages(out, c, ranks, stages);
     else
-      print_parts(out, c, ranks, link);
+      print_parts(out, c, ranks);
   }
 }
 
-void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_plan_link *link)
+void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks)
 {
   int64_t members = tt_cohorts_members(all);
   int team = (int)((ranks + members - 1) / members);
@@ -202,10 +156,8 @@ void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_
     print_number(out, all, i);
     fprintf(out, "run.ranks_per_member: %d at most %.2f times as fast, %s a rank and step\n", team,
             parts.speedup, tt_memory_text(parts.step, step));
-    print_exchange(out, &parts, link);
     print_number(out, all, i);
     fprintf(out, "run.stages: %d at most %.2f times as fast (waits %.0f %%), %s a rank and step\n",
             team, stages.speedup, 100.0 * stages.bubble, tt_memory_text(stages.step, step));
-    print_exchange(out, &stages, link);
   }
 }

@@ -227,9 +227,7 @@ run: {device: cpu, threads: 1}
         check((f["member_weight"][()] == weight).all(), "weights of the listed networks")
     tutti("report", "auto1")
     page = next(pathlib.Path("auto1").glob("*.html")).read_text()
-    shares = re.search(r"Weights in e: (.*)\.</p>", page)[1]
-    check(all(name in shares for name in names), f"shares in the report: {shares}")
-    check(sum(int(n) for n in re.findall(r"(\d+) %", shares)) in (99, 100, 101), shares)
+    check(all(f"<td>{name}</td>" in page for name in names), "networks in the report")
 
 
 def check_folds():

@@ -88,29 +88,6 @@ static int differing(const tt_run_page *p, int hyper[TT_HYPER_COUNT])
 
 static int has_weights(const tt_run_page *p) { return isfinite(p->k->weight[0]); }
 
-/* The shares of the networks of each ensemble in its prediction. */
-static void put_shares(const tt_run_page *p)
-{
-  const double *weight = p->k->weight;
-  for (int64_t first = 0, end; first < p->k->members; first = end) {
-    double sum = 0.0;
-    end = tt_results_ensemble_end(p->k, first);
-    for (int64_t m = first; m < end; m++) sum += weight[m];
-    if (!strcmp(p->k->network[first], p->k->network[end - 1])) continue;
-    fputs("<p>Weights in ", p->f);
-    tt_page_put(p->f, p->k->owner[first]);
-    for (int64_t m = first, next; m < end; m = next) {
-      double share = 0.0;
-      for (next = m; next < end && !strcmp(p->k->network[m], p->k->network[next]); next++)
-        share += weight[next];
-      fputs(m == first ? ": " : ", ", p->f);
-      tt_page_put(p->f, p->k->network[m]);
-      fprintf(p->f, " %.0f %%", 100.0 * share / sum);
-    }
-    fputs(".</p>\n", p->f);
-  }
-}
-
 static void put_member_head(const tt_run_page *p, int n, const int *hyper)
 {
   fprintf(p->f, "<tr><th>ensemble</th><th class=\"number\">member</th>%s<th>state</th>",
@@ -174,7 +151,6 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
   if (n > MAX_COLUMNS) n = MAX_COLUMNS;
   say_states(p, text, sizeof text);
   tt_page_begin_section(p->f, "Members", text);
-  if (has_weights(p) && p->k->network) put_shares(p);
   fprintf(p->f, "<details%s><summary>Table of members</summary>\n<div class=\"wide\"><table>\n",
           p->k->members <= 12 ? " open" : "");
   put_member_head(p, n, hyper);

@@ -1,56 +1,11 @@
 /* target_section.c — see run_page_internal.h: the targets, each with its charts. */
-#include "core/base/mem.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-enum { TEXT = 256, MAX_CONFUSED = 12 /* most classes of a table of errors */ };
-
-static tt_metric metric_of(const tt_run_page *p, const tt_target *t)
-{
-  static const tt_metric of_class[] = {TT_METRIC_accuracy, TT_METRIC_brier, TT_METRIC_nll};
-  static const tt_metric of_number[] = {TT_METRIC_rmse, TT_METRIC_pinball, TT_METRIC_nll};
-  const tt_metric *m = tt_target_is_class(p->k, t->first) ? of_class : of_number;
-  for (int i = 0; i < 2; i++)
-    if (p->k->member_score[m[i]]) return m[i];
-  return m[2];
-}
-
-static tt_err put_members(const tt_run_page *p, const tt_target *t)
-{
-  int64_t first = t->member, n = t->end_member - first, known = 0;
-  tt_metric metric = metric_of(p, t);
-  double *scratch = NULL, ensemble = p->k->score[metric][t->first + t->count / 2];
-  char note[TEXT], label[TEXT];
-  TT_TRY(TT_ALLOC(scratch, 2 * n + 4));
-  double *x = scratch, *y = scratch + n, *line = scratch + 2 * n, least = INFINITY,
-         most = -INFINITY;
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = p->k->index[first + i];
-    y[i] = tt_results_member_score(p->k, metric, first + i, t->first);
-    if (!isfinite(y[i])) continue;
-    known++;
-    least = fmin(least, y[i]);
-    most = fmax(most, y[i]);
-  }
-  if (known) {
-    const char *what = tt_metric_table[metric].name;
-    snprintf(label, sizeof label, "test %s of a member", what);
-    snprintf(note, sizeof note, "%s %.3g; members %.3g to %.3g", what, ensemble, least, most);
-    line[0] = x[0];
-    line[1] = x[n - 1];
-    line[2] = line[3] = ensemble;
-    tt_chart_series s[] = {
-        tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, "ensemble", 2, line, line + 2),
-        tt_chart_points(TT_CHART_POINTS, 1, "members", n, x, y)};
-    tt_page_chart(
-        p->f, &(tt_chart){"Members and ensemble", note, "member", label, 2, s, .least_x_step = 1});
-  }
-  tt_free(scratch);
-  return TT_OK;
-}
+enum { MAX_CONFUSED = 12 /* most classes of a table of errors */ };
 
 /* Number of test rows of class `row` that are taken for class `column`. */
 static int64_t confused(const tt_results *k, const tt_target *t, int64_t classes, int64_t row,
@@ -98,7 +53,6 @@ static tt_err put_target(const tt_run_page *p, const tt_target *t)
   tt_page_begin_section(p->f, t->title, NULL);
   tt_page_begin_charts(p->f);
   tt_err e = tt_target_put_charts(p, t, *v.how_sure != '\0');
-  if (!e) e = put_members(p, t);
   tt_page_end_charts(p->f);
   put_confusion(p, t);
   tt_page_end_section(p->f);
