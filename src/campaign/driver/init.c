@@ -217,11 +217,11 @@ static void write_label(const tt_init_files *p, FILE *out)
 {
   fputs("\nlabel:\n", out);
   if (p->has_hidden_labels)
-    fputs("  mode: hidden # for real labels: mode: command, files or slurm (docs/oracle.md), as\n"
+    fputs("  mode: hidden # for real labels: command, ask, files or slurm (docs/oracle.md), as\n"
           "  # command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n",
           out);
   else
-    fputs("  mode: command # or files (a person, another program), or slurm (docs/oracle.md)\n"
+    fputs("  mode: command # or ask (people, other programs), files, slurm (docs/oracle.md)\n"
           "  command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n"
           "  format: csv # of input and output; or hdf5\n"
           "  rows_per_call: 1 # candidates in one call\n"
