@@ -133,14 +133,7 @@ static tt_err append_number(void *arg, const char *name)
   number_list *list = arg;
   int64_t value = tt_numbered_name_parse(name, list->prefix, list->digits, list->suffix);
   if (value < 0) return TT_OK;
-  if (list->count == list->capacity) {
-    int64_t *more = NULL;
-    TT_TRY(TT_ALLOC(more, 2 * list->capacity + 64));
-    if (list->count) memcpy(more, list->number, (size_t)list->count * sizeof *more);
-    tt_free(list->number);
-    list->number = more;
-    list->capacity = 2 * list->capacity + 64;
-  }
+  TT_TRY(TT_GROW(list->number, list->count, 1, list->capacity));
   list->number[list->count++] = value;
   return TT_OK;
 }

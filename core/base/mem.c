@@ -47,6 +47,23 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
   return TT_OK;
 }
 
+tt_err tt_grow_bytes(void *array, int64_t count, int64_t more, int64_t *capacity, size_t size,
+                     const char *what)
+{
+  enum { LEAST = 16 };
+  void *old = NULL, *larger = NULL;
+  int64_t wanted = 2 * *capacity > LEAST ? 2 * *capacity : LEAST;
+  if (count + more <= *capacity) return TT_OK;
+  if (wanted < count + more) wanted = count + more;
+  TT_TRY(tt_alloc_bytes(&larger, wanted, size, what));
+  memcpy(&old, array, sizeof old);
+  if (count) memcpy(larger, old, (size_t)count * size);
+  tt_free(old);
+  memcpy(array, &larger, sizeof larger);
+  *capacity = wanted;
+  return TT_OK;
+}
+
 /* Counting */
 
 void tt_mem_count_begin(void)

@@ -15,6 +15,13 @@ TT_BEGIN_C
 tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what);
 #define TT_ALLOC(out_, count_) tt_alloc_bytes(&(out_), (count_), sizeof *(out_), #out_)
 
+/* Room for `more` elements behind the first `count` of an array: if *capacity is too small, a block
+ * of at least twice the size replaces it. The array may be NULL. Errors: MEM. */
+tt_err tt_grow_bytes(void *array, int64_t count, int64_t more, int64_t *capacity, size_t size,
+                     const char *what);
+#define TT_GROW(array_, count_, more_, capacity_)                                                  \
+  tt_grow_bytes(&(array_), (count_), (more_), &(capacity_), sizeof *(array_), #array_)
+
 /* Bytes that such a block takes: whole cache lines. */
 int64_t tt_alloc_size(int64_t count, size_t size);
 

@@ -421,7 +421,7 @@ tt_err tt_config_options_print_json(void)
   return tt_json_print(all, 2);
 }
 
-/* An option or section is asked for by its path, or an option by its last word. */
+/* Whether `asked` is the path of an option, a section that has it, or its last word. */
 static int is_asked(const char *path, const char *asked)
 {
   size_t n = strlen(asked);

@@ -81,11 +81,11 @@ tt_err tt_history_add_queries(tt_history *h, int64_t count, const tt_query *quer
   TT_TRY(reserve(&h->query, n, n + count, sizeof *h->query));
   TT_TRY(reserve(&h->x, n * d, (n + count) * d, sizeof *h->x));
   TT_TRY(reserve(&h->y, n * t, (n + count) * t, sizeof *h->y));
-  if (count == 0) return TT_OK;
+  h->queries += count;
+  if (count == 0 || !query) return TT_OK;
   memcpy(h->query + n, query, (size_t)count * sizeof *query);
   memcpy(h->x + n * d, x, (size_t)(count * d) * sizeof *x);
   memcpy(h->y + n * t, y, (size_t)(count * t) * sizeof *y);
-  h->queries += count;
   return TT_OK;
 }
 

@@ -109,7 +109,8 @@ void tt_history_destroy(tt_history **h);
 /* Append a round with C columns: counts 0, numbers and columns NaN; C must be the same in all
  * rounds. *out is valid until the next call. Errors: MEM, INTERNAL (other C). */
 tt_err tt_history_add_round(tt_history *h, int64_t columns, tt_round **out);
-/* Append `count` queries with their inputs x [count][D] and labels y [count][T]. Errors: MEM. */
+/* Append `count` queries with their inputs x [count][D] and labels y [count][T]; all NULL: zeros.
+ * Errors: MEM. */
 tt_err tt_history_add_queries(tt_history *h, int64_t count, const tt_query *query, const double *x,
                               const double *y);
 /* Remove the rounds from `round` (1, 2, ...) on and their queries; set ended = -1. */

@@ -63,16 +63,9 @@ static tt_err read_variable(tt_h5_reader *r, const tt_history_variable *item, tt
 /* Allocate rounds and queries of these sizes, without values. */
 static tt_err allocate_rounds(tt_history *h, int64_t rounds, int64_t columns, int64_t queries)
 {
-  tt_query *query = NULL;
-  double *x = NULL, *y = NULL;
   tt_round *unused;
   for (int64_t i = 0; i < rounds; i++) TT_TRY(tt_history_add_round(h, columns, &unused));
-  tt_err e = TT_ALLOC(query, queries);
-  if (!e) e = TT_ALLOC(x, queries * h->inputs);
-  if (!e) e = TT_ALLOC(y, queries * h->targets);
-  if (!e) e = tt_history_add_queries(h, queries, query, x, y);
-  tt_free_all(&query, &x, &y);
-  return e;
+  return tt_history_add_queries(h, queries, NULL, NULL, NULL);
 }
 
 /* Numbers that are used as indices; a checksum that fits proves nothing in a file of a stranger. */

@@ -26,6 +26,9 @@ int tt_is_csv(const char *file);
 
 /* The numbers in column k of a table: id [count]. Errors: DATA (file:line), IO, MEM. */
 tt_err tt_oracle_ids_read_local(tt_table *t, int64_t k, int64_t count, int64_t *id);
+/* The labels in all rows of a table: y [rows][T]; NaN where there is none, and for error bars that
+ * have no column. Errors: DATA, IO, MEM. */
+tt_err tt_oracle_labels_read_local(tt_table *t, const tt_columns *target, int64_t rows, double *y);
 
 /* Candidates to label. */
 typedef struct tt_oracle_input {

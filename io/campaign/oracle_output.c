@@ -215,51 +215,48 @@ static tt_err find_columns(const tt_table *t, const tt_columns *target, int64_t 
                  t->file, T, target->name[0], T - 1);
 }
 
-/* The columns that are there; error bars may be missing. */
-static tt_err read_labels(tt_oracle_output *l, tt_table *t, int64_t *column)
+tt_err tt_oracle_labels_read_local(tt_table *t, const tt_columns *target, int64_t rows, double *y)
 {
   double *value = NULL;
-  int64_t *place = NULL, W = l->targets, n = 0;
-  tt_err e = TT_ALLOC(place, W);
+  int64_t *column = NULL, *place = NULL, W = target->count, n = 0;
+  tt_err e = TT_ALLOC(column, W);
+  if (!e) e = TT_ALLOC(place, W);
+  if (!e) e = find_columns(t, target, column);
   for (int64_t k = 0; !e && k < W; k++) {
     if (column[k] < 0) continue;
     e = tt_table_use_local(t, column[k], TT_CELL_RESULT);
     column[n] = column[k];
     place[n++] = k;
   }
-  if (!e) e = TT_ALLOC(value, l->count * n);
-  if (!e) e = tt_table_read_local(t, 0, l->count, n, column, value);
-  for (int64_t i = 0; !e && i < l->count * W; i++) l->y[i] = NAN;
-  for (int64_t i = 0; !e && i < l->count * n; i++) l->y[i / n * W + place[i % n]] = value[i];
-  tt_free_all(&place, &value);
+  if (!e) e = TT_ALLOC(value, rows * n);
+  if (!e) e = tt_table_read_local(t, 0, rows, n, column, value);
+  for (int64_t i = 0; !e && i < rows * W; i++) y[i] = NAN;
+  for (int64_t i = 0; !e && i < rows * n; i++) y[i / n * W + place[i % n]] = value[i];
+  tt_free_all(&column, &place, &value);
   return e;
 }
 
 static tt_err output_from_table(tt_oracle_output *l, tt_table *t, const tt_columns *target,
-                                int64_t requested, int64_t *column)
+                                int64_t requested)
 {
   char place[TT_ERR_MESSAGE_SIZE / 2];
   int64_t id, rows = t->rows[0];
   TT_TRY(tt_table_find(t, "id", &id));
-  TT_TRY(find_columns(t, target, column));
   if (requested && rows > requested)
     return TT_FAIL(DATA, "%s: one row more than the %" PRId64 " expected",
                    tt_table_place_local(t, requested, place, sizeof place), requested);
   TT_TRY(allocate_output(l, rows, target, id >= 0));
   if (id >= 0) TT_TRY(tt_oracle_ids_read_local(t, id, rows, l->id));
-  return read_labels(l, t, column);
+  return tt_oracle_labels_read_local(t, target, rows, l->y);
 }
 
 /* Many more bytes than the numbers of the requested rows need: other columns, quotes, comments. */
 static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target, int64_t requested)
 {
   tt_table *t = NULL;
-  int64_t *column = NULL;
   int64_t row_bytes = CSV_ROW_BYTES + CSV_NUMBER_BYTES * target->count;
   TT_TRY(open_csv(l->file, requested, (requested + CSV_SPARE_ROWS) * row_bytes, &t));
-  tt_err e = TT_ALLOC(column, target->count);
-  if (!e) e = output_from_table(l, t, target, requested, column);
-  tt_free(column);
+  tt_err e = output_from_table(l, t, target, requested);
   tt_table_close_local(&t);
   return e;
 }

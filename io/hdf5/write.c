@@ -316,15 +316,7 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, co
   if (bytes == 0) return TT_OK;
   b->offset = -1;
   if (f->deferred) TT_TRY(locate_block_local(f, path, w, b));
-  if (f->blocks == f->capacity) {
-    tt_h5_written_block *more = NULL;
-    int64_t capacity = 2 * f->capacity + 16;
-    TT_TRY(TT_ALLOC(more, capacity));
-    if (f->blocks) memcpy(more, f->block, (size_t)f->blocks * sizeof *more);
-    tt_free(f->block);
-    f->block = more;
-    f->capacity = capacity;
-  }
+  TT_TRY(TT_GROW(f->block, f->blocks, 1, f->capacity));
   TT_TRY(TT_ALLOC(b->path, (int64_t)length));
   memcpy(b->path, path, length);
   b->data = data;

@@ -121,15 +121,7 @@ static tt_err read_header(tt_csv_table *c, const tt_table_format *format)
 static tt_err add_mark(tt_csv_table *c, tt_row_mark mark)
 {
   tt_row_marks *m = &c->table->marks;
-  if (m->count == c->mark_capacity) {
-    tt_row_mark *larger = NULL;
-    int64_t capacity = c->mark_capacity ? 2 * c->mark_capacity : 64;
-    TT_TRY(tt_alloc_bytes(&larger, capacity, sizeof *larger, "the rows of a table"));
-    if (m->count) memcpy(larger, m->mark, (size_t)m->count * sizeof *larger);
-    tt_free(m->mark);
-    m->mark = larger;
-    c->mark_capacity = capacity;
-  }
+  TT_TRY(TT_GROW(m->mark, m->count, 1, c->mark_capacity));
   m->mark[m->count++] = mark;
   return TT_OK;
 }

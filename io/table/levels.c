@@ -29,21 +29,9 @@ static int64_t search(const tt_levels *l, const char *text, int *found)
 
 static tt_err insert(tt_levels *l, const char *text, int64_t position)
 {
-  if (l->count == l->capacity) {
-    char **more = NULL;
-    int64_t *order = NULL, capacity = l->capacity ? 2 * l->capacity : 16;
-    TT_TRY(TT_ALLOC(more, capacity));
-    tt_err e = TT_ALLOC(order, capacity);
-    if (e) return tt_free(more), e;
-    if (l->count) {
-      memcpy(more, l->text, (size_t)l->count * sizeof *more);
-      memcpy(order, l->sorted, (size_t)l->count * sizeof *order);
-    }
-    tt_free_all(&l->text, &l->sorted);
-    l->text = more;
-    l->sorted = order;
-    l->capacity = capacity;
-  }
+  int64_t capacity = l->capacity;
+  TT_TRY(TT_GROW(l->text, l->count, 1, capacity));
+  TT_TRY(TT_GROW(l->sorted, l->count, 1, l->capacity));
   TT_TRY(tt_text_set(&l->text[l->count], text));
   memmove(l->sorted + position + 1, l->sorted + position,
           (size_t)(l->count - position) * sizeof *l->sorted);

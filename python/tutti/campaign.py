@@ -85,13 +85,17 @@ class Campaign(Run):
             A label is not accepted; the message names its row.
         """
         ids = np.atleast_1d(np.asarray(ids))
-        y = np.asarray(y, np.float64).reshape(len(ids), -1)
+        if np.any(ids != np.floor(ids)):
+            raise InputError(65, "ids: not whole numbers")
+        y = _rows(y, len(ids), "labels")
         targets, bars = self._targets()
         if targets and y.shape[1] != targets:
             raise InputError(65, f"labels of {y.shape[1]} targets; the campaign has {targets}")
         if targets and sd is not None and not bars:
             raise InputError(65, "sd: the campaign has no error bars (data.sigma)")
-        values = y if sd is None else np.hstack([y, np.asarray(sd, np.float64).reshape(y.shape)])
+        values = y if sd is None else np.hstack([y, _rows(sd, len(ids), "sd")])
+        if sd is not None and values.shape[1] != 2 * y.shape[1]:
+            raise InputError(65, f"sd has the shape {np.shape(sd)}, but the labels {np.shape(y)}")
         words = [status or "ok"] * len(ids) if isinstance(status, (str, type(None))) else status
         if len(words) != len(ids):
             raise InputError(65, f"status: {len(words)} words for {len(ids)} points")
@@ -125,6 +129,16 @@ class Campaign(Run):
     def history(self) -> dict[str, np.ndarray]:
         """Every variable of campaign.h5: labels, rmse, queries, ... of each round."""
         return read_arrays(self.path("campaign.h5"))
+
+
+def _rows(values: Any, rows: int, what: str) -> np.ndarray:
+    """Values as an array (rows, columns); one axis may be missing."""
+    values = np.asarray(values, np.float64)
+    if values.ndim < 2 and rows and values.size % rows == 0:
+        return values.reshape(rows, -1)
+    if values.ndim != 2 or len(values) != rows:
+        raise InputError(65, f"{what} of the shape {values.shape} for {rows} points")
+    return values
 
 
 def _numbers(column: np.ndarray) -> np.ndarray:

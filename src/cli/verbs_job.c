@@ -230,7 +230,7 @@ tt_err tt_verb_info(const tt_cli_args *args)
   return tt_describe_file_local(args->file[0], args->config, args->json);
 }
 
-/* Long lines go on below their first word. */
+/* Print a text. An indented line of more than 80 columns is continued below its first word. */
 static void print_wrapped(char *text)
 {
   enum { COLUMNS = 80 };

@@ -14,6 +14,7 @@ import csv
 import io
 import json
 import math
+import os
 import random
 import signal
 import subprocess
@@ -156,10 +157,16 @@ def leases(folder, out):
     time.sleep(2.1)
     second = list(csv.DictReader(io.StringIO(command(folder, "ask", out, "-k", "6")[1])))
     h.check(first == second, f"{first} were not asked again: {second}")
+    for name in ("0123456789abcdef.json", "0123456789abcdef.answer", ".tmp-of-a-killed-client"):
+        left = folder / out / "inbox" / name
+        left.write_text('{"act": "ask", "k": 9}')
+        os.utime(left, (0, 0))
     for values, code in (("1,2", 0), ("1,2", 0), ("1,3", 65)):
         (folder / "late.csv").write_text(f"id,y0,y1\n{first[0]['id']},{values}\n")
         got = command(folder, "tell", out, "late.csv")
         h.check(got[0] == code, f"late answer {values}: {got}")
+    files = [f.name for f in (folder / out / "inbox").iterdir()]
+    h.check(files == ["lock"], f"files of killed processes: {files}")
     (folder / "late.csv").write_text("id,y0,y1,status\n" + label(first[0]) + "\n" + "".join(
         f"{r['id']},,,later\n" for r in second[1:]))
     got = command(folder, "tell", out, "late.csv", "--replace")
@@ -197,6 +204,15 @@ def other_mode(folder, points):
         h.check(count["queued"] + count.get("asked", 0) == points, text)
         h.check(count["points"] > points if more else "asked" not in count, text)
         command(folder, "ask", "other", "-k", "9")
+    args += ["--set", "label.mode=ask", "--set", "select.method=top"]
+    first = h.start(folder, 0, args, log="first")
+    while h.status_of(folder / "other").get("reason") != "label":
+        time.sleep(0.1)
+    second = h.start(folder, 0, args)
+    done = h.wait(folder, first, 60)
+    h.check(done.code == h.STOPPED and "taken the directory over" in done.output, f"taken over: {done.code}\n{done.output}")
+    command(folder, "campaign", "pause", "other")
+    h.check(h.wait(folder, second, 60).code == h.STOPPED, "the second start does not pause")
 
 
 def beside(folder, out, kills):

@@ -67,6 +67,10 @@ class Campaigns(unittest.TestCase):
             c.tell(0, 5.0)
         with self.assertRaisesRegex(tutti.InputError, "labels of 2 targets; the campaign has 1"):
             c.tell([0], [[5.0, 0.1]])
+        for ids, y, words in (([0, 1, 2], [[1.0, 2.0, 3.0]], "shape"), ([0, 1], [1.0], "shape"),
+                              ([0.5], [1.0], "whole")):
+            with self.assertRaisesRegex(tutti.InputError, words):
+                c.tell(ids, y)
         with self.assertRaisesRegex(tutti.InputError, "no error bars"):
             c.tell([0], [5.0], sd=[0.1])
         while q is not None:

@@ -106,77 +106,45 @@ static tt_err list_told_local(const tt_campaign *k, int64_t before, int64_t **po
   return e;
 }
 
-/* x [count][D], y [count][T] */
-static void copy_told_local(const tt_campaign *k, int64_t count, const int64_t *point, double *x,
-                            double *y)
+/* They become the last `count` queries of the history. */
+static void copy_told_local(const tt_campaign *k, int64_t count, const int64_t *point)
 {
   int64_t D = k->h->inputs, T = k->h->targets;
+  double fraction = tt_campaign_validation_fraction(k);
   tt_points_lock(k->points);
   for (int64_t i = 0; i < count; i++) {
-    memcpy(x + i * D, tt_points_x(k->points, point[i]), (size_t)D * sizeof *x);
-    memcpy(y + i * T, tt_points_y(k->points, point[i]), (size_t)T * sizeof *y);
+    int64_t row = TT_FIRST_TOLD_ROW + point[i], n = k->h->queries - count + i;
+    k->h->query[n] = (tt_query){.row = row,
+                                .round = (int32_t)k->h->rounds,
+                                .random = 1,
+                                .label_status = TT_LABEL_STATUS_labeled,
+                                .split = tt_campaign_choose_split(k, row, fraction),
+                                .score = (double)NAN};
+    memcpy(k->h->x + n * D, tt_points_x(k->points, point[i]), (size_t)D * sizeof(double));
+    memcpy(k->h->y + n * T, tt_points_y(k->points, point[i]), (size_t)T * sizeof(double));
   }
   tt_points_unlock(k->points);
-}
-
-static tt_err add_told(tt_campaign *k, int64_t count, const int64_t *point, const double *x,
-                       const double *y)
-{
-  tt_query *query = NULL;
-  double fraction = tt_campaign_validation_fraction(k);
-  TT_TRY(TT_ALLOC(query, count));
-  for (int64_t i = 0; i < count; i++) {
-    int64_t row = TT_FIRST_TOLD_ROW + point[i];
-    query[i] = (tt_query){.row = row,
-                          .round = (int32_t)k->h->rounds,
-                          .random = 1,
-                          .label_status = TT_LABEL_STATUS_labeled,
-                          .split = tt_campaign_choose_split(k, row, fraction),
-                          .score = (double)NAN};
-  }
-  tt_err e = tt_history_add_queries(k->h, count, query, x, y);
-  tt_free(query);
-  return e;
-}
-
-/* Collective. */
-static tt_err take_told(tt_campaign *k, int64_t before)
-{
-  int64_t *point = NULL, count = 0, D = k->h->inputs, T = k->h->targets;
-  double *x = NULL, *y = NULL;
-  int root = tt_comm_is_root(k->c);
-  tt_err e = tt_agree(k->c, root ? list_told_local(k, before, &point, &count) : TT_OK);
-  tt_bcast(k->c, &count, sizeof count);
-  if (!e && count) {
-    if (!root) e = TT_ALLOC(point, count);
-    if (!e) e = TT_ALLOC(x, count * D);
-    if (!e) e = TT_ALLOC(y, count * T);
-    e = tt_agree(k->c, e);
-  }
-  if (!e && count) {
-    if (root) copy_told_local(k, count, point, x, y);
-    tt_bcast(k->c, point, count * (int64_t)sizeof *point);
-    tt_bcast(k->c, x, count * D * (int64_t)sizeof *x);
-    tt_bcast(k->c, y, count * T * (int64_t)sizeof *y);
-    e = tt_agree(k->c, add_told(k, count, point, x, y));
-  }
-  tt_free_all(&point, &x, &y);
-  return e;
 }
 
 tt_err tt_campaign_take_labels(tt_campaign *k)
 {
   tt_history *h = k->h;
-  int64_t begin = 0; /* line of events.jsonl; rank 0 needs it */
+  int64_t *point = NULL, count = 0, begin = 0; /* begin: a line of events.jsonl, on rank 0 */
   int root = tt_comm_is_root(k->c), again = k->o->from && !k->resets;
   k->resets = 1;
   if (!h->rounds) return TT_OK;
   tt_err e = root ? tt_points_begin_round_local(k->points, (int32_t)k->round_number, again, &begin)
                   : TT_OK;
   if (!e && root) e = take_labels_local(k, begin);
+  if (!e && root) e = list_told_local(k, begin, &point, &count);
   e = tt_agree(k->c, e);
+  tt_bcast(k->c, &count, sizeof count);
+  if (!e) e = tt_agree(k->c, tt_history_add_queries(h, count, NULL, NULL, NULL));
+  if (!e && root) copy_told_local(k, count, point);
+  tt_free(point);
   if (e) return e;
+  tt_bcast(k->c, h->x, h->queries * h->inputs * (int64_t)sizeof *h->x);
   tt_bcast(k->c, h->y, h->queries * h->targets * (int64_t)sizeof *h->y);
   tt_bcast(k->c, h->query, h->queries * (int64_t)sizeof *h->query);
-  return take_told(k, begin);
+  return TT_OK;
 }

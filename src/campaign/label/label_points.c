@@ -112,7 +112,7 @@ tt_err tt_label_points_queue(tt_labeling *a)
   for (int64_t i = 0; i < a->groups; i++)
     for (int64_t k = 0; k < a->group[i].count; k++)
       is_pending[a->group[i].query[k]] = a->group[i].state == TT_LABEL_GROUP_pending;
-  tt_points_lock(a->request->points); /* nobody else asks for what is asked here */
+  tt_points_lock(a->request->points); /* no request gets a point between the two changes */
   tt_err e = change(a, is_pending, TT_POINT_queued);
   if (!e && mode != TT_LABEL_files && mode != TT_LABEL_ask)
     e = change(a, is_pending, TT_POINT_asked);

@@ -47,14 +47,7 @@ static tt_err match_queries(const group_builder *m, const tt_oracle_input *exist
 static tt_err add_group(group_builder *m, const tt_label_group *g)
 {
   tt_labeling *a = m->a;
-  if (a->groups == m->capacity) {
-    tt_label_group *more = NULL;
-    TT_TRY(TT_ALLOC(more, 2 * m->capacity + 16));
-    if (a->groups) memcpy(more, a->group, (size_t)a->groups * sizeof *more);
-    tt_free(a->group);
-    a->group = more;
-    m->capacity = 2 * m->capacity + 16;
-  }
+  TT_TRY(TT_GROW(a->group, a->groups, 1, m->capacity));
   a->group[a->groups++] = *g;
   return TT_OK;
 }

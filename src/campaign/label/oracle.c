@@ -2,6 +2,7 @@
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
+#include "io/files/owner.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
@@ -25,10 +26,13 @@ typedef struct poll_result {
   int64_t pending, nap_ms;
 } poll_result;
 
+/* A start that only waits notices here that another one has taken the campaign over. */
 static tt_err poll_local(const tt_label_backend *backend, tt_labeling *a, poll_result *l)
 {
   a->progressed = 0;
-  tt_err e = backend->poll(a), recorded = tt_label_points_update(a);
+  tt_err e = l->nap_ms == MAX_NAP_MS ? tt_owner_check_local(a->request->campaign) : TT_OK;
+  if (!e) e = backend->poll(a);
+  tt_err recorded = tt_label_points_update(a);
   if (!e) e = recorded;
   l->pending = a->pending;
   l->nap_ms = a->progressed || !l->nap_ms  ? MIN_NAP_MS

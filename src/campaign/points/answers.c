@@ -154,7 +154,7 @@ static tt_err refuse_change(const told *t, int64_t i)
   char why[256];
   const tt_point *now = t->point[i] < 0 ? NULL : &t->p->point[t->point[i]];
   if (!now || now->row < 0)
-    return refuse_row(t, i, "a row that nobody asked for has a label, or the status impossible");
+    return refuse_row(t, i, "the status of a row of tell --new is ok or impossible");
   snprintf(why, sizeof why, "point %" PRId64 " is %s and cannot become %s", t->point[i],
            tt_point_state_name[now->state], tt_point_state_name[t->next[i]]);
   return refuse_row(t, i, why);

@@ -240,7 +240,6 @@ static tt_err wait_for_answer(const char *directory, const char *name, const cha
 {
   double until = tt_monotonic_seconds() + answer_seconds;
   int milliseconds = MIN_NAP_MS;
-  char path[TT_PATH_MAX];
   for (;;) {
     TT_TRY(answer_alone(directory, who));
     TT_TRY(take_answer(directory, name, out));
@@ -249,8 +248,6 @@ static tt_err wait_for_answer(const char *directory, const char *name, const cha
     poll(NULL, 0, milliseconds);
     if (milliseconds < CLIENT_NAP_MS) milliseconds *= 2;
   }
-  inbox_path(directory, name, ".json", path);
-  unlink(path);
   return TT_FAIL(STOPPED,
                  "%s: the campaign that runs there (%s/owner) has not answered for %g s; try "
                  "again, or, if it was killed on another machine, remove %s/owner",
@@ -283,7 +280,7 @@ tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *reque
   if (!e) e = tt_file_replace_local(path, text);
   tt_free(text);
   if (!e) e = wait_for_answer(directory, name, who, out);
+  if (e) unlink(path); /* what has failed is not done later */
   if (!e) e = error_of(*out);
-  if (!e) tt_json_set(out, "id", json_string(name));
   return e;
 }

@@ -127,27 +127,15 @@ static tt_err check(const tt_points *p, const json_t *event, int64_t *created)
 
 /* Doing what an event says */
 
-static tt_err grow(void *array, int64_t old, int64_t now, size_t size)
+static tt_err reserve(tt_points *p, int64_t more)
 {
-  void **a = array, *more = NULL;
-  TT_TRY(tt_alloc_bytes(&more, now, size, "the points of the campaign"));
-  if (old) memcpy(more, *a, (size_t)old * size);
-  tt_free(*a);
-  *a = more;
-  return TT_OK;
-}
-
-tt_err tt_points_reserve(tt_points *p, int64_t more)
-{
-  int64_t old = p->capacity, capacity = 2 * p->capacity, D = p->input.count, T = p->target.count;
-  if (p->count + more <= p->capacity) return TT_OK;
-  if (capacity < p->count + more) capacity = p->count + more;
-  TT_TRY(grow(&p->point, old, capacity, sizeof *p->point));
-  TT_TRY(grow(&p->x, old * D, capacity * D, sizeof *p->x));
-  TT_TRY(grow(&p->y, old * T, capacity * T, sizeof *p->y));
-  if (p->text) TT_TRY(grow(&p->text, old * D, capacity * D, sizeof *p->text));
-  p->capacity = capacity;
-  return TT_OK;
+  int64_t n = p->count, x = p->capacity, y = x, text = x;
+  size_t D = (size_t)p->input.count, T = (size_t)p->target.count;
+  TT_TRY(tt_grow_bytes(&p->x, n, more, &x, D * sizeof *p->x, "inputs of points"));
+  TT_TRY(tt_grow_bytes(&p->y, n, more, &y, T * sizeof *p->y, "labels of points"));
+  if (p->text)
+    TT_TRY(tt_grow_bytes(&p->text, n, more, &text, D * sizeof *p->text, "texts of points"));
+  return TT_GROW(p->point, n, more, p->capacity);
 }
 
 static tt_err create_point(tt_points *p, const json_t *event, int64_t i)
@@ -169,16 +157,9 @@ static tt_err create_point(tt_points *p, const json_t *event, int64_t i)
 /* The number of the lease + 1, which begins with this event. */
 static tt_err add_lease(tt_points *p, const char *name, int32_t *number)
 {
-  char **more = NULL;
   *number = 0;
   if (!name) return TT_OK;
-  if ((p->leases & (p->leases - 1)) == 0) {
-    TT_TRY(TT_ALLOC(more, p->leases ? 2 * p->leases : 1));
-    if (p->leases) memcpy(more, p->lease, (size_t)p->leases * sizeof *more);
-    tt_free(p->lease);
-    p->lease = more;
-  }
-  p->lease[p->leases] = NULL;
+  TT_TRY(TT_GROW(p->lease, p->leases, 1, p->lease_capacity));
   TT_TRY(tt_text_set(&p->lease[p->leases], name));
   *number = ++p->leases;
   return TT_OK;
@@ -207,7 +188,7 @@ static tt_err apply(tt_points *p, const json_t *event, int64_t created, int64_t 
 {
   int64_t n = (int64_t)json_array_size(json_object_get(event, "point"));
   int32_t lease;
-  TT_TRY(tt_points_reserve(p, created));
+  TT_TRY(reserve(p, created));
   TT_TRY(add_lease(p, json_string_value(json_object_get(event, "lease")), &lease));
   for (int64_t i = 0; i < n; i++) {
     int64_t k = json_integer_value(at(event, "point", i));

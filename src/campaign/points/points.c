@@ -17,7 +17,7 @@ void tt_points_close_local(tt_points **points)
   if (!p) return;
   tt_line_log_close_local(&p->log);
   for (int64_t i = 0; i < p->count; i++) tt_free(p->point[i].why);
-  for (int64_t i = 0; p->text && i < p->capacity * p->input.count; i++) tt_free(p->text[i]);
+  for (int64_t i = 0; p->text && i < p->count * p->input.count; i++) tt_free(p->text[i]);
   for (int32_t i = 0; i < p->leases; i++) tt_free(p->lease[i]);
   tt_columns_free(&p->input);
   tt_columns_free(&p->target);

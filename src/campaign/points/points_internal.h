@@ -21,7 +21,8 @@ struct tt_points {
   int64_t begin_line; /* of the last event that begins a round, and its round; 0 = there is none */
   int32_t begin_round;
   int32_t leases;
-  char **lease; /* [leases] names; the capacity is the next power of two */
+  int64_t lease_capacity;
+  char **lease; /* [leases] names */
 };
 
 /* Read one line of events.jsonl into the record; p is a tt_points. */
@@ -30,8 +31,6 @@ tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line
 int tt_point_may_become(int from, int to, int again);
 /* Check an event, append it, do it. Takes ownership of the object. */
 tt_err tt_point_event_add(tt_points *p, json_t *event);
-/* Memory for `more` points. Errors: MEM. */
-tt_err tt_points_reserve(tt_points *p, int64_t more);
 
 /* The name and host of the user; `given`, if it is not NULL. */
 void tt_request_who(const char *given, char who[128]);

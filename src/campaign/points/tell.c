@@ -30,38 +30,23 @@ static const char *status_of(const label_rows *r, int64_t i)
 
 /* Tables */
 
-/* By their names; targets also as y0, y1, ..., their error bars as sd_y0, sd_y1, ..., which may be
- * missing: -1. */
-static tt_err find(const label_rows *r, const tt_columns *c, int64_t *column)
+static tt_err find(const label_rows *r, const char *name, int64_t *column)
 {
-  char made[32];
-  int64_t labels = c->count - c->errors;
-  for (int64_t k = 0; k < c->count; k++) {
-    snprintf(made, sizeof made, "%sy%" PRId64, k < labels ? "" : "sd_", k % labels);
-    TT_TRY(tt_table_find(r->table, c->name[k], &column[k]));
-    if (column[k] < 0 && c == &r->target) TT_TRY(tt_table_find(r->table, made, &column[k]));
-    if (column[k] < 0 && k < labels)
-      return TT_FAIL(DATA, "%s:1: there is no column '%s'", r->o->file, c->name[k]);
-  }
-  return TT_OK;
+  TT_TRY(tt_table_find(r->table, name, column));
+  return *column < 0 ? TT_FAIL(DATA, "%s:1: there is no column '%s'", r->o->file, name) : TT_OK;
 }
 
-/* Each column in its own pass: the number of passes does not matter for files of labels. */
-static tt_err read_columns(label_rows *r, const tt_columns *c, double **value)
+static tt_err read_inputs(label_rows *r)
 {
-  int64_t *column = NULL;
-  double *one = NULL;
-  tt_err e = TT_ALLOC(column, c->count);
-  if (!e) e = TT_ALLOC(one, r->count);
-  if (!e) e = TT_ALLOC(*value, r->count * c->count);
-  if (!e) e = find(r, c, column);
-  for (int64_t k = 0; !e && k < c->count; k++) {
-    if (column[k] >= 0) e = tt_table_use_local(r->table, column[k], TT_CELL_RESULT);
-    if (!e && column[k] >= 0) e = tt_table_read_local(r->table, 0, r->count, 1, &column[k], one);
-    for (int64_t i = 0; !e && i < r->count; i++)
-      (*value)[i * c->count + k] = column[k] < 0 ? NAN : one[i];
+  int64_t *column = NULL, D = r->input.count;
+  tt_err e = TT_ALLOC(column, D);
+  if (!e) e = TT_ALLOC(r->x, r->count * D);
+  for (int64_t d = 0; !e && d < D; d++) {
+    e = find(r, r->input.name[d], &column[d]);
+    if (!e) e = tt_table_use_local(r->table, column[d], TT_CELL_RESULT);
   }
-  tt_free_all(&column, &one);
+  if (!e) e = tt_table_read_local(r->table, 0, r->count, D, column, r->x);
+  tt_free(column);
   return e;
 }
 
@@ -79,8 +64,7 @@ static tt_err read_status(label_rows *r)
 static tt_err read_ids(label_rows *r)
 {
   int64_t column;
-  TT_TRY(tt_table_find(r->table, "id", &column));
-  if (column < 0) return TT_FAIL(DATA, "%s:1: there is no column 'id'", r->o->file);
+  TT_TRY(find(r, "id", &column));
   TT_TRY(TT_ALLOC(r->id, r->count));
   return tt_oracle_ids_read_local(r->table, column, r->count, r->id);
 }
@@ -90,8 +74,9 @@ static tt_err read_table(label_rows *r)
   TT_TRY(tt_table_open_local(r->o->file, r->o->format, &r->table));
   r->count = r->table->columns ? r->table->rows[0] : 0;
   TT_TRY(read_status(r));
-  TT_TRY(r->o->with_inputs ? read_columns(r, &r->input, &r->x) : read_ids(r));
-  return read_columns(r, &r->target, &r->y);
+  TT_TRY(r->o->with_inputs ? read_inputs(r) : read_ids(r));
+  TT_TRY(TT_ALLOC(r->y, r->count * r->target.count));
+  return tt_oracle_labels_read_local(r->table, &r->target, r->count, r->y);
 }
 
 static tt_err read_hdf5(label_rows *r)

@@ -2,7 +2,7 @@
  *
  *   DIR/campaign.h5      the history of all committed rounds (io/campaign/campaign_files.h)
  *   DIR/journal.jsonl    one line for every finished stage (journal.h)
- *   DIR/earlier_labels.h5  labels of candidates that are queries of no round any more
+ *   DIR/events.jsonl     the record of all points (src/campaign/points/points.h)
  *   DIR/status.json      the current status
  *   DIR/model.h5         link to the model of the last committed round
  *   DIR/STOP             if this file exists, the campaign pauses
@@ -20,7 +20,6 @@ tt_err tt_round_remove_local(const char *directory, int64_t round);
 
 /* Labels: DIR/round-0012/label/0003 is the directory of one group */
 
-#define TT_EARLIER_LABELS_FILE "earlier_labels.h5"
 #define TT_LABEL_ACCEPTED_FILE "accepted.h5" /* the labels that were accepted */
 #define TT_LABEL_FAILED_FILE "failed"        /* text: why the group has no labels */
 

@@ -26,8 +26,8 @@ struct tt_journal {
   const char *file; /* while its lines are read */
   tt_line_log *log;
   char incarnation[128];
-  int64_t lines;
-  journal_line *journal_line; /* [lines]; the capacity is the next power of two */
+  int64_t lines, capacity;
+  journal_line *journal_line; /* [lines] */
 };
 
 /* One line */
@@ -102,13 +102,7 @@ static tt_err format_line(const journal_line *l, const char *incarnation, char *
 
 static tt_err store_line(tt_journal *j, const journal_line *l)
 {
-  journal_line *more = NULL;
-  if (!j->journal_line || (j->lines & (j->lines - 1)) == 0) {
-    TT_TRY(TT_ALLOC(more, j->lines ? 2 * j->lines : 1));
-    if (j->lines) memcpy(more, j->journal_line, (size_t)j->lines * sizeof *more);
-    tt_free(j->journal_line);
-    j->journal_line = more;
-  }
+  TT_TRY(TT_GROW(j->journal_line, j->lines, 1, j->capacity));
   j->journal_line[j->lines++] = *l;
   return TT_OK;
 }

@@ -147,7 +147,8 @@ static tt_err write_line(tt_line_log *l, const char *text)
   }
   int error_number = done >= 0 && done < n ? ENOSPC : errno;
   if (done > 0 && ftruncate(l->descriptor, l->bytes)) l->torn_bytes = done;
-  return TT_FAIL(IO, "%s: %s", l->file, strerror(error_number));
+  return TT_FAIL(IO, "%s: %s: nothing was added to the file; free some space, and try again",
+                 l->file, strerror(error_number));
 }
 
 static tt_err check_not_replaced(const tt_line_log *l)

@@ -28,8 +28,13 @@ static tt_err read_results(tt_run_page *p)
                    "%s: there is no run in this directory (no results.h5 and no status.json); give "
                    "run.directory of the job, or campaign.directory",
                    p->directory);
-  if (tt_group_scores_exist(path) && p->status) return tt_group_scores_text(path, &p->groups);
-  return tt_results_read_local(path, &p->k);
+  if (!tt_group_scores_exist(path)) return tt_results_read_local(path, &p->k);
+  if (p->status) return tt_group_scores_text(path, &p->groups);
+  return TT_FAIL(
+      NOINPUT,
+      "%s/status.json is missing: the report of a run with by needs it; `tutti train` in "
+      "this directory writes it again",
+      p->directory);
 }
 
 static tt_err make_targets(tt_run_page *p)
