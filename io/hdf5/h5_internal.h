@@ -91,8 +91,10 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
 #define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
   tt_h5_fail_at(__FILE__, __LINE__, TT_E_##e_, file_, object_, what_)
 
-/* Set the driver for memory in an access list; 1 = done. What it would free when a new file is
- * closed becomes *image (H5Fget_file_image of HDF5 1.10 gives a file that HDF5 cannot open). */
+/* Set the driver for memory in an access list; 1 = done.
+ * lend_image: it reads these bytes, which must stay. keep_image: what it would free when a new file
+ * is closed becomes *image (H5Fget_file_image of HDF5 1.10 gives a file that HDF5 cannot open). */
+int tt_h5_lend_image(hid_t list, const void *bytes, int64_t size);
 int tt_h5_keep_image(hid_t list, void **image);
 
 /* A reader of a new file that is open. Errors: MEM. */

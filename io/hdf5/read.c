@@ -7,8 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5_hl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,31 +129,36 @@ static tt_err create_reader(const char *file, hid_t id, int in_memory, tt_h5_rea
   return e;
 }
 
+/*   bytes  [size] content of the file; NULL: it is on disk. HDF5 accepts a content only with a name
+ *          that no file has, and believes that two open files with one name are the same. */
+static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
+{
+  static atomic_int opened;
+  char name[64];
+  hid_t access = tt_h5_serial_fapl();
+  int ok = access >= 0 && (!bytes || tt_h5_lend_image(access, bytes, size));
+  snprintf(name, sizeof name, "/dev/null/%d", atomic_fetch_add(&opened, 1));
+  errno = 0;
+  hid_t id = ok ? H5Fopen(bytes ? name : file, H5F_ACC_RDONLY, access) : -1;
+  tt_err e = id < 0 ? open_error(file, bytes ? 0 : errno) : TT_OK;
+  TT_H5_CLOSE(access);
+  return e ? e : create_reader(file, id, bytes != NULL, out);
+}
+
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
 {
   const tt_memory_file *kept = tt_memory_find(file);
   if (kept) return tt_h5_open_bytes_local(file, kept->bytes, kept->size, out);
   tt_h5_silence();
   TT_TRY(check_readable_local(file));
-  hid_t access = tt_h5_serial_fapl();
-  errno = 0;
-  hid_t id = access < 0 ? -1 : H5Fopen(file, H5F_ACC_RDONLY, access);
-  tt_err e = id < 0 ? open_error(file, errno) : TT_OK;
-  TT_H5_CLOSE(access);
-  return e ? e : create_reader(file, id, 0, out);
+  return open_local(file, NULL, 0, out);
 }
 
 tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size, tt_h5_reader **out)
 {
-  static const char signature[] = "\211HDF\r\n\032\n";
-  void *lent = (void *)(uintptr_t)bytes; /* not changed: the file is opened for reading */
   tt_h5_silence();
   if (!bytes || size < 1) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", name);
-  if (size < 8 || memcmp(bytes, signature, 8) != 0)
-    return TT_FAIL(DATA, "%s is not an HDF5 file", name);
-  hid_t id = H5LTopen_file_image(lent, (size_t)size,
-                                 H5LT_FILE_IMAGE_DONT_COPY | H5LT_FILE_IMAGE_DONT_RELEASE);
-  return id < 0 ? open_error(name, 0) : create_reader(name, id, 1, out);
+  return open_local(name, bytes, size, out);
 }
 
 tt_err tt_h5_reopen_local(const tt_h5_file *f, tt_h5_reader **out)
