@@ -126,7 +126,7 @@ static void refuse_and_give(void)
   tell_refused("id,y0,y1\n0,1,inf\n", "hand.csv:2: target 'b' is inf");
   tell_refused("id,y0,y1,status\n0,1,2,good\n", "hand.csv:2: the status is not ok");
   tell_refused("id,y0,y1\n0,,\n", "hand.csv:2: no target has a value");
-  tell_refused("id,y0\n0,1\n", "there is no column 'b'");
+  tell_refused("id,y0\n0,1\n", "the columns do not match the targets (2)");
   tell_refused("y0,y1\n0,1\n", "there is no column 'id'");
   tell_refused("id,y0,y1\n0.5,1,2\n", "hand.csv:2: id 0.5 is not a whole number");
   tell_refused("id,y0,y1\n0,x,2\n", "hand.csv:2: column 'y0': 'x' is not a number");

@@ -116,7 +116,7 @@ TT_TEST (a_map_assigns_gpus) {
   tt_err e = tt_resources_assign(comm, engines, &request, &ops, &use);
   TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
   if (e) TT_CHECK_HAS(tt_err_last(), "rank 0 on ");
-  if (e) TT_CHECK_HAS(tt_err_last(), " and rank 1 on ");
+  if (e) TT_CHECK_HAS(tt_err_last(), "rank 1 on ");
   turned[0] = ranks; /* one GPU more than exist: an error of rank 0 and so of all ranks */
   TT_CHECK((int)tt_resources_assign(comm, engines, &request, &ops, &use), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "run.gpu_map gives GPU");

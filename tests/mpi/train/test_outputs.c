@@ -142,7 +142,7 @@ TT_TEST (spread_members_predict_the_same_bits) {
 
 static const char job_text[] =
     "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
-    "model: {hidden: [200, 200]}\n"
+    "model: {hidden: [400, 400]}\n"
     "train: {epochs: 1, batch_size: 8}\n"
     "combine: {method: greedy}\n"
     "calibration: {recalibrate: all}\n"
@@ -169,7 +169,7 @@ TT_TEST (no_rank_receives_weights) {
   tt_barrier(comm);
   tt_train_options o = {.job = {.file = at("job.yaml")}, .quiet = 1};
   TT_CHECK_OK(tt_train(comm, &o));
-  TT_CHECK(received_since(before).bytes, <, 4 * (200 * 200 + 200));
+  TT_CHECK(received_since(before).bytes, <, 4 * (400 * 400 + 400));
 }
 
 TT_SUITE(errors_only, NULL)

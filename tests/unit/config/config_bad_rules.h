@@ -24,7 +24,7 @@ static const tt_bad bad_rules[] = {
         "'strides' does not belong here; write conv CHANNELS SIZE [stride N]"),
     /* all rows, as far as the shape before them is known */
     BADS(3, JOB IMAGE "[conv 4 3, relu, conv 4 x, residual 9]}\n",
-         "front[1]: 'relu': 'relu' is not a layer; layers are conv, ",
+         "front[1]: 'relu': 'relu' is not a layer, one of conv, ",
          "front[2]: 'conv 4 x': 'x' is not"),
     BADS(3, JOB IMAGE "[conv 6 3 groups 4, conv 6 3 groups 5, pool max 9, conv 7 3 groups 2]}\n",
          "front[0]: 'conv 6 3 groups 4': 4 groups do not divide the 1 input channels",
