@@ -106,8 +106,8 @@ extern tt_comm *tt_world;
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)   \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
     "Show how much each input matters for the predictions on labeled rows: the increase of the "   \
-    "error when its values are permuted between the rows, and the mean absolute derivative, with " \
-    "their spread over the members. DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",              \
+    "error when its values are permuted between the rows, and its spread over the members. "       \
+    "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED,                 \
     TT_CLI_ONE_GROUP, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                                   \
