@@ -85,71 +85,19 @@ static void print_rounds(const tt_config *cfg, const label_counts *c, FILE *out)
     fprintf(out, "oracle     label.mode: %s\n", tt_choice_label[cfg->label_mode]);
 }
 
-/* What the rounds of a campaign need. */
-static tt_err count_all(const tt_job_plan *p, label_counts *labels, int64_t *candidates)
+tt_err tt_plan_campaign_check_local(const tt_job_plan *p, int64_t *candidates)
 {
-  *labels = count_labels(p->cfg, p->shape.rows);
   TT_TRY(tt_job_check_commands_local(p->cfg));
   return find_candidates(p->cfg, &p->shape, candidates);
 }
 
 tt_err tt_plan_campaign_print_local(const tt_job_plan *p)
 {
-  label_counts labels;
+  const label_counts labels = count_labels(p->cfg, p->shape.rows);
   int64_t candidates;
   fprintf(p->out, "campaign in %s\n", p->cfg->campaign_directory);
-  TT_TRY(count_all(p, &labels, &candidates));
+  TT_TRY(tt_plan_campaign_check_local(p, &candidates));
   print_pool(p->cfg, candidates, p->out);
   print_rounds(p->cfg, &labels, p->out);
-  return TT_OK;
-}
-
-static json_t *pool_to_json(const tt_config *cfg, int64_t candidates)
-{
-  json_t *pool = json_object();
-  int made = cfg->pool_command.count > 0;
-  tt_json_set(&pool, "file", made ? json_null() : tt_json_text(cfg->pool_file));
-  tt_json_set(&pool, "rows", made ? json_null() : json_integer(candidates));
-  tt_json_set(&pool, "command", made ? tt_json_text(cfg->pool_command.value[0]) : json_null());
-  tt_json_set(&pool, "calls_of_round", json_integer(made ? cfg->pool_chunks : 0));
-  return pool;
-}
-
-static json_t *labels_to_json(const label_counts *c)
-{
-  json_t *labels = json_object();
-  tt_json_set(&labels, "first", json_integer(c->first));
-  tt_json_set(&labels, "new", json_integer(c->last - c->first));
-  tt_json_set(&labels, "last", json_integer(c->last));
-  tt_json_set(&labels, "exact", json_boolean(c->exact));
-  return labels;
-}
-
-static json_t *oracle_to_json(const tt_config *cfg)
-{
-  json_t *oracle = json_object();
-  int64_t calls = count_calls(cfg);
-  tt_json_set(&oracle, "mode", tt_json_text(tt_choice_label[cfg->label_mode]));
-  tt_json_set(&oracle, "command", calls ? tt_json_text(cfg->label_command.value[0]) : json_null());
-  tt_json_set(&oracle, "calls_of_round", json_integer(calls));
-  tt_json_set(&oracle, "concurrency",
-              json_integer(cfg->label_concurrency < calls ? cfg->label_concurrency : calls));
-  return oracle;
-}
-
-tt_err tt_plan_campaign_to_json_local(const tt_job_plan *p, json_t **out)
-{
-  const tt_config *cfg = p->cfg;
-  label_counts c;
-  int64_t candidates;
-  TT_TRY(count_all(p, &c, &candidates));
-  json_t *plan = json_object();
-  tt_json_set(&plan, "directory", tt_json_text(cfg->campaign_directory));
-  tt_json_set(&plan, "rounds", json_integer(c.rounds));
-  tt_json_set(&plan, "batch", json_integer(cfg->select_batch));
-  tt_json_set(&plan, "pool", pool_to_json(cfg, candidates));
-  tt_json_set(&plan, "labels", labels_to_json(&c));
-  tt_json_set(&plan, "oracle", oracle_to_json(cfg));
-  *out = plan;
   return TT_OK;
 }

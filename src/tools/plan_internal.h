@@ -89,11 +89,11 @@ void tt_plan_front_print(const tt_front *f, FILE *out);
 /* A list of the same, one object for each layer. */
 json_t *tt_plan_front_to_json(const tt_front *f);
 
-/* A campaign, its pool, rounds and labels: plan_campaign.c. Print what its rounds need.
+/* A campaign, its pool, rounds and labels: plan_campaign.c. Check what training does not need, or
+ * print what the rounds need.
+ *   candidates  rows of pool.file; 0 if pool.command makes them
  * Errors: those of reading the header of pool.file (other columns than data.file: DATA), of
  * tt_job_check_commands_local. */
+tt_err tt_plan_campaign_check_local(const tt_job_plan *p, int64_t *candidates);
 tt_err tt_plan_campaign_print_local(const tt_job_plan *p);
-
-/* The same as a JSON object (docs/json.md). Owner: the caller. */
-tt_err tt_plan_campaign_to_json_local(const tt_job_plan *p, json_t **out);
 #endif

@@ -102,9 +102,8 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
   TT_TRY(tt_plan_memory(p, ranks, &need));
   json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
-  json_t *campaign = json_null();
-  tt_err e = TT_OK;
-  if (p->cfg->campaign) e = tt_plan_campaign_to_json_local(p, &campaign);
+  int64_t candidates;
+  tt_err e = p->cfg->campaign ? tt_plan_campaign_check_local(p, &candidates) : TT_OK;
   for (int64_t i = 0; i < p->all.count; i++)
     json_array_append_new(cohorts, cohort_to_json(p, p->all.at[i], ranks));
   for (int r = 0; !e && r < ranks; r++) {
@@ -124,7 +123,6 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "model_bytes", tt_json_number(tt_plan_model_bytes(p)));
   tt_json_set(&all, "precision", tt_json_text(tt_choice_precision[p->cfg->run_precision]));
   tt_json_set(&all, "checkpoint_bytes", tt_json_number(tt_plan_checkpoint_bytes(p)));
-  tt_json_set(&all, "campaign", campaign);
   if (!e) return tt_json_print(all, 2);
   json_decref(all);
   return e;

@@ -313,8 +313,8 @@ def check_texts():
     mean, scale = read("c4/model.h5", "scaler/x_mean", "scaler/x_scale")
     used = np.concatenate([first["a"][first["part"] == 0], x[part == 0, 0]])
     assert np.isclose(mean[0], used.mean()) and (mean[1], scale[1]) == (0, 1) and (x[part == 0, 1] == -1).any()
-    plan = json.loads(tutti("plan", "texts.json", "--json", "--set", "pool.file=pool.h5").out)
-    assert plan["campaign"]["pool"]["rows"] == len(a), plan
+    plan = tutti("plan", "texts.json", "--set", "pool.file=pool.h5").out
+    assert f"pool.h5: {len(a)} rows" in plan, plan
 
 
 def main():
