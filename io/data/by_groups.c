@@ -35,6 +35,7 @@ typedef struct group_maker {
   int64_t *first, *order; /* [values.count + 1], [rows] of tt_by_sort_rows */
   int64_t targets;        /* of the ensemble */
   int32_t *column;        /* [targets] */
+  tt_scaler common;       /* of by_transfer: the inputs of all groups; empty: none */
   group_rows now;         /* the group that is being added */
   tt_dataset *d;          /* result */
 } group_maker;
@@ -217,9 +218,13 @@ static tt_err append(group_maker *m, tt_dataset *one, const char *name, const in
   return tt_text_set(&groups->name[groups->count++], name);
 }
 
+/* Add the group of all rows, and keep its scales for the groups, where these are wanted. */
 static tt_err add_pooled(group_maker *m)
 {
   const tt_dataset *all = m->l->d;
+  int pooled = m->l->cfg->top_by_small == TT_BY_SMALL_pooled;
+  int shared = m->l->cfg->top_by_transfer == TT_BY_TRANSFER_pooled;
+  if (!pooled && !shared) return TT_OK;
   const tt_raw_dataset raw = {.name = m->l->file,
                               .rows = all->rows,
                               .input = &all->input,
@@ -231,10 +236,25 @@ static tt_err add_pooled(group_maker *m)
                               .unit = all->unit};
   tt_dataset *one = NULL;
   TT_TRY(tt_data_from_memory(m->alone, m->l->cfg, &raw, &one));
-  tt_err e = append(m, one, TT_BY_POOLED, NULL);
-  m->d->groups->pooled = 1;
+  tt_err e = shared ? tt_scaler_copy(&one->scaler, &m->common) : TT_OK;
+  if (!e && pooled) e = append(m, one, TT_BY_POOLED, NULL);
+  m->d->groups->pooled = pooled;
   tt_dataset_destroy(&one);
   return e;
+}
+
+/* Normalize the inputs of a group as those of all rows. */
+static void use_common_inputs(const group_maker *m, tt_dataset *one)
+{
+  const tt_scaler *src = &m->common;
+  tt_scaler *dst = &one->scaler;
+  size_t bytes = (size_t)src->inputs * sizeof(double);
+  if (!bytes) return;
+  memcpy(dst->x_mean, src->x_mean, bytes);
+  memcpy(dst->x_scale, src->x_scale, bytes);
+  memcpy(dst->x_lambda, src->x_lambda, bytes);
+  memcpy(dst->x_fill, src->x_fill, bytes);
+  tt_scaler_normalize_inputs(dst, one->rows, m->now.x, one->x);
 }
 
 /* A group whose values cannot be normalized is counted as a small one too. */
@@ -261,6 +281,7 @@ static tt_err add_group(group_maker *m, int64_t group)
     tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->values.name[group], tt_err_last());
     e = TT_OK;
   }
+  if (!e && one) use_common_inputs(m, one);
   if (!e && one) e = append(m, one, m->values.name[group], g->row);
   if (!e && !one) {
     groups->small_rows[groups->small] = g->rows;
@@ -312,6 +333,34 @@ static tt_err take_facts(group_maker *m)
   return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
 }
 
+/* Number of targets of a group that have one value in all training rows. */
+static int64_t constant_targets(const tt_scaler *s)
+{
+  int64_t count = 0;
+  for (int64_t t = 0; t < s->targets; t++)
+    count += s->y_normalize[t] != TT_NORMALIZE_none &&
+             s->y_scale[t] == tt_normalize_constant(s->y_mean[t]);
+  return count;
+}
+
+static void log_constant(const tt_by_groups *g)
+{
+  enum { SHOWN = 3 };
+  char text[256] = "", one[48];
+  int64_t count = 0;
+  for (int64_t i = g->pooled; i < g->count; i++) {
+    if (!constant_targets(&g->scaler[i]) || ++count > SHOWN) continue;
+    snprintf(one, sizeof one, "%.40s", g->name[i]);
+    tt_text_append(text, sizeof text, ", ", one);
+  }
+  if (count)
+    tt_log_root(TT_LOG_INFO,
+                "by %s: %" PRId64 " group%s one value of a target in all training rows: %s%s; it "
+                "is the prediction",
+                g->columns, count, count == 1 ? " has" : "s have", text,
+                count > SHOWN ? ", ..." : "");
+}
+
 static void log_groups(const group_maker *m)
 {
   enum { SHOWN = 3 };
@@ -329,6 +378,7 @@ static void log_groups(const group_maker *m)
   tt_log_root(TT_LOG_INFO, "by %s: %" PRId64 " group%s of %" PRId64 " to %" PRId64 " rows%s",
               g->columns, own, tt_plural(own), least, most,
               g->pooled ? ", and one ensemble for all rows" : "");
+  log_constant(g);
   if (g->small)
     tt_log_root(TT_LOG_WARN,
                 "by %s: %" PRId64 " group%s too few rows with labels (by_min_rows %" PRId64
@@ -348,7 +398,7 @@ static tt_err make_local(group_maker *m)
   TT_TRY(allocate_group(m, most));
   TT_TRY(
       tt_cohort_target_columns(&m->l->cfg->ensemble[0], &m->l->d->target, &m->targets, &m->column));
-  if (m->l->cfg->top_by_small == TT_BY_SMALL_pooled) TT_TRY(add_pooled(m));
+  TT_TRY(add_pooled(m));
   for (int64_t g = 0; g < m->values.count; g++) TT_TRY(add_group(m, g));
   const tt_by_groups *groups = m->d->groups;
   if (groups->count == groups->pooled)
@@ -381,6 +431,7 @@ static tt_err make_groups(tt_loader *l, const double *x, const double *y)
   tt_split_values_free(&m.split);
   tt_split_values_free(&m.now.split);
   tt_row_parts_free(&m.now.parts);
+  tt_scaler_free(&m.common);
   tt_free_all(&m.first, &m.order, &m.column, &m.now.x, &m.now.y, &m.now.key);
   return e;
 }

@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/groups/by_groups.h"
 #include "io/files/files.h"
 #include "io/hdf5/schema.h"
 #include "io/model/model_file.h"
@@ -111,6 +112,7 @@ static tt_err list_networks(const tt_trained_parts *part, tt_export_model *x)
 int64_t tt_export_parameters(const tt_export_model *x)
 {
   int64_t n = 0;
+  if (x->groups) return tt_trained_ensemble_parameters(x->groups);
   for (int64_t i = 0; i < x->networks; i++)
     n += x->network[i].members * x->network[i].m->model.params;
   return n;
@@ -160,6 +162,41 @@ static tt_err expand_scaler(const tt_scaler *src, tt_scaler *out)
   return TT_OK;
 }
 
+tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out,
+                            int *used)
+{
+  tt_err e = tt_by_groups_extract(all, group, &out->m);
+  if (!e) e = expand_scaler(&out->m->scaler, &out->scaler);
+  if (!e) e = cohort_create("", 0, out->m, &out->cohort);
+  *used = !e;
+  return e == TT_E_USAGE ? TT_OK : e;
+}
+
+void tt_export_group_close(tt_export_group *g)
+{
+  cohort_free(&g->cohort);
+  tt_scaler_free(&g->scaler);
+  tt_trained_ensemble_destroy(&g->m);
+}
+
+/* Choose a group for the code that all have in common: all->at[0] becomes its model. */
+static tt_err open_groups(const char *file, tt_trained_ensembles *all, tt_trained_ensemble **groups)
+{
+  tt_trained_ensemble *whole = all->at[0], *model = NULL;
+  int used = 0;
+  for (int64_t g = 0; !used && g < whole->ensembles; g++) {
+    tt_export_group one = {0};
+    tt_err e = tt_export_group_open(whole, g, &one, &used);
+    if (!e && used) e = tt_by_groups_extract(whole, g, &model);
+    tt_export_group_close(&one);
+    if (e) return e;
+  }
+  if (!used) return TT_FAIL(USAGE, "%s: no member of any group can predict: all diverged", file);
+  all->at[0] = model;
+  *groups = whole;
+  return TT_OK;
+}
+
 static tt_err write_model(FILE *file, void *model)
 {
   static tt_err (*const write[])(const tt_export_model *x, FILE *file) = {
@@ -171,12 +208,14 @@ static tt_err write_model(FILE *file, void *model)
   return write[x->format](x, file);
 }
 
-static tt_err export_model(const tt_trained_ensembles *all, const char *model, const char *file,
-                           tt_export_format format, const char *meaning)
+static tt_err export_model(const tt_trained_ensembles *all, const tt_trained_ensemble *groups,
+                           const char *model, const char *file, tt_export_format format,
+                           const char *meaning)
 {
   char hash[TT_HASH_TEXT];
   tt_axis_labels labels = {0};
   tt_export_model x = {.format = format,
+                       .groups = groups,
                        .file = file,
                        .model = model,
                        .model_hash = hash,
@@ -203,6 +242,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
   if (!e) e = tt_trained_parts_create(all, &part);
   if (!e) e = list_networks(&part, &x);
   if (!e) e = tt_file_print_local(file, write_model, &x);
+  if (groups) members = groups->members;
   if (!e)
     tt_log_root(TT_LOG_INFO,
                 "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
@@ -231,10 +271,15 @@ tt_err tt_export_local(const tt_export_options *o)
   tt_trained_ensembles all = {0};
   const char *file = o->output ? o->output : name[o->format];
   TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
-  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, (tt_model_choice){o->group, 0}, &all));
+  const tt_model_choice choice = {o->group, o->format == TT_EXPORT_c};
+  tt_trained_ensemble *groups = NULL;
+  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, choice, &all));
   char *path = realpath(o->model, NULL);
-  tt_err e = export_model(&all, path ? path : o->model, file, o->format, meaning[o->format]);
+  tt_err e = all.at[0]->groups ? open_groups(o->model, &all, &groups) : TT_OK;
+  if (!e)
+    e = export_model(&all, groups, path ? path : o->model, file, o->format, meaning[o->format]);
   free(path);
+  tt_trained_ensemble_destroy(&groups);
   tt_trained_ensembles_destroy(&all);
   return e;
 }
