@@ -94,7 +94,7 @@ def main(rows, models=40):
     rng = np.random.default_rng(1)
     for name, run, count in (("joblib and scikit-learn", run_joblib, models),
                              ("loop of PyTorch", run_torch, models),
-                             ("vmap in JAX, with its compilation", run_jax, 1000)):
+                             ("vmap in JAX, with its compilation", run_jax, 25 * models)):
         x = rng.normal(size=(count, rows, 5))
         y = x[..., 0] + np.sin(x[..., 1])
         run(x[:2], y[:2])  # imports

@@ -333,58 +333,55 @@ static tt_err take_facts(group_maker *m)
   return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
 }
 
-/* Number of targets of a group that have one value in all training rows. */
-static int64_t constant_targets(const tt_scaler *s)
+static int has_constant_target(const tt_scaler *s)
 {
-  int64_t count = 0;
   for (int64_t t = 0; t < s->targets; t++)
-    count += s->y_normalize[t] != TT_NORMALIZE_none &&
-             s->y_scale[t] == tt_normalize_constant(s->y_mean[t]);
-  return count;
+    if (s->y_normalize[t] != TT_NORMALIZE_none &&
+        s->y_scale[t] == tt_normalize_constant(s->y_mean[t]))
+      return 1;
+  return 0;
 }
 
-static void log_constant(const tt_by_groups *g)
+/* The first names, "Oslo (4), Rome (7), ..." */
+typedef struct first_names {
+  int64_t count;
+  char text[256];
+} first_names;
+
+static void include(first_names *l, const char *name, int64_t rows)
 {
-  enum { SHOWN = 3 };
-  char text[256] = "", one[48];
-  int64_t count = 0;
-  for (int64_t i = g->pooled; i < g->count; i++) {
-    if (!constant_targets(&g->scaler[i]) || ++count > SHOWN) continue;
-    snprintf(one, sizeof one, "%.40s", g->name[i]);
-    tt_text_append(text, sizeof text, ", ", one);
-  }
-  if (count)
-    tt_log_root(TT_LOG_INFO,
-                "by %s: %" PRId64 " group%s one value of a target in all training rows: %s%s; it "
-                "is the prediction",
-                g->columns, count, count == 1 ? " has" : "s have", text,
-                count > SHOWN ? ", ..." : "");
+  char one[80];
+  snprintf(one, sizeof one, "%.40s (%" PRId64 ")", name, rows);
+  if (l->count < 4) tt_text_append(l->text, sizeof l->text, ", ", l->count < 3 ? one : "...");
+  l->count++;
 }
 
 static void log_groups(const group_maker *m)
 {
-  enum { SHOWN = 3 };
   const tt_by_groups *g = m->d->groups;
   int64_t least = INT64_MAX, most = 0, own = g->count - g->pooled;
-  char text[256] = "", one[96];
+  first_names small = {0}, constant = {0};
   for (int64_t i = g->pooled; i < g->count; i++) {
-    least = g->rows[i].count < least ? g->rows[i].count : least;
-    most = g->rows[i].count > most ? g->rows[i].count : most;
+    int64_t rows = g->rows[i].count;
+    least = rows < least ? rows : least;
+    most = tt_max_i64(rows, most);
+    if (has_constant_target(&g->scaler[i])) include(&constant, g->name[i], rows);
   }
-  for (int64_t i = 0; i < g->small && i < SHOWN; i++) {
-    snprintf(one, sizeof one, "%.40s (%" PRId64 ")", g->small_name[i], g->small_rows[i]);
-    tt_text_append(text, sizeof text, ", ", one);
-  }
+  for (int64_t i = 0; i < g->small; i++) include(&small, g->small_name[i], g->small_rows[i]);
   tt_log_root(TT_LOG_INFO, "by %s: %" PRId64 " group%s of %" PRId64 " to %" PRId64 " rows%s",
               g->columns, own, tt_plural(own), least, most,
               g->pooled ? ", and one ensemble for all rows" : "");
-  log_constant(g);
-  if (g->small)
+  if (constant.count)
+    tt_log_root(TT_LOG_INFO,
+                "by %s: %" PRId64 " group%s one value of a target in all training rows, which is "
+                "predicted: %s",
+                g->columns, constant.count, constant.count == 1 ? " has" : "s have", constant.text);
+  if (small.count)
     tt_log_root(TT_LOG_WARN,
                 "by %s: %" PRId64 " group%s too few rows with labels (by_min_rows %" PRId64
-                ", or for the split): %s%s; predictions for %s: %s",
-                g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
-                text, g->small > SHOWN ? ", ..." : "", g->small == 1 ? "it" : "them",
+                ", or for the split): %s; predictions for %s: %s",
+                g->columns, small.count, small.count == 1 ? " has" : "s have",
+                m->l->cfg->top_by_min_rows, small.text, small.count == 1 ? "it" : "them",
                 g->pooled ? "those of the ensemble of all rows" : "none (by_small)");
 }
 

@@ -21,6 +21,14 @@ static void cohort_free(tt_export_cohort *k)
               &k->noise, &k->undo, &k->lambda);
 }
 
+int tt_export_can_predict(const tt_trained_ensemble *m, int64_t ensemble)
+{
+  const tt_ensemble *own = &m->ensemble[ensemble];
+  for (int64_t i = own->first; i < own->first + own->members; i++)
+    if (m->weight[i] > 0.0) return 1;
+  return 0;
+}
+
 /*   before  members of the cohorts before this one */
 static tt_err list_members(const char *file, int64_t before, tt_export_cohort *k)
 {
@@ -37,7 +45,7 @@ static tt_err list_members(const char *file, int64_t before, tt_export_cohort *k
       k->share[k->members++] = m->weight[i];
       all += m->weight[i];
     }
-    if (first == k->members)
+    if (!tt_export_can_predict(m, e))
       return TT_FAIL(USAGE, "%s: no member of ensemble '%s' can predict: all diverged", file,
                      own->name);
     for (int64_t i = first; i < k->members; i++) k->share[i] /= all;
@@ -162,14 +170,11 @@ static tt_err expand_scaler(const tt_scaler *src, tt_scaler *out)
   return TT_OK;
 }
 
-tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out,
-                            int *used)
+tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out)
 {
-  tt_err e = tt_by_groups_extract(all, group, &out->m);
-  if (!e) e = expand_scaler(&out->m->scaler, &out->scaler);
-  if (!e) e = cohort_create("", 0, out->m, &out->cohort);
-  *used = !e;
-  return e == TT_E_USAGE ? TT_OK : e;
+  TT_TRY(tt_by_groups_extract(all, group, &out->m));
+  TT_TRY(expand_scaler(&out->m->scaler, &out->scaler));
+  return cohort_create("", 0, out->m, &out->cohort);
 }
 
 void tt_export_group_close(tt_export_group *g)
@@ -177,24 +182,6 @@ void tt_export_group_close(tt_export_group *g)
   cohort_free(&g->cohort);
   tt_scaler_free(&g->scaler);
   tt_trained_ensemble_destroy(&g->m);
-}
-
-/* Choose a group for the code that all have in common: all->at[0] becomes its model. */
-static tt_err open_groups(const char *file, tt_trained_ensembles *all, tt_trained_ensemble **groups)
-{
-  tt_trained_ensemble *whole = all->at[0], *model = NULL;
-  int used = 0;
-  for (int64_t g = 0; !used && g < whole->ensembles; g++) {
-    tt_export_group one = {0};
-    tt_err e = tt_export_group_open(whole, g, &one, &used);
-    if (!e && used) e = tt_by_groups_extract(whole, g, &model);
-    tt_export_group_close(&one);
-    if (e) return e;
-  }
-  if (!used) return TT_FAIL(USAGE, "%s: no member of any group can predict: all diverged", file);
-  all->at[0] = model;
-  *groups = whole;
-  return TT_OK;
 }
 
 static tt_err write_model(FILE *file, void *model)
@@ -271,11 +258,13 @@ tt_err tt_export_local(const tt_export_options *o)
   tt_trained_ensembles all = {0};
   const char *file = o->output ? o->output : name[o->format];
   TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
-  const tt_model_choice choice = {o->group, o->format == TT_EXPORT_c};
-  tt_trained_ensemble *groups = NULL;
-  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, choice, &all));
+  TT_TRY(tt_model_read_group_local(o->model, NULL, 0,
+                                   (tt_model_choice){o->group, o->format == TT_EXPORT_c}, &all));
   char *path = realpath(o->model, NULL);
-  tt_err e = all.at[0]->groups ? open_groups(o->model, &all, &groups) : TT_OK;
+  tt_trained_ensemble *groups = all.at[0]->groups ? all.at[0] : NULL;
+  int64_t first = 0; /* the group that stands for all of them */
+  while (groups && first < groups->ensembles - 1 && !tt_export_can_predict(groups, first)) first++;
+  tt_err e = groups ? tt_by_groups_extract(groups, first, &all.at[0]) : TT_OK;
   if (!e)
     e = export_model(&all, groups, path ? path : o->model, file, o->format, meaning[o->format]);
   free(path);

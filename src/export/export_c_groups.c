@@ -88,9 +88,10 @@ static tt_err put_rows(const tt_export_model *x, char **const *order, FILE *file
 {
   for (int64_t i = 0; i < x->groups->ensembles; i++) {
     tt_export_group one = {0};
-    int used;
-    tt_err e = tt_export_group_open(x->groups, order[i] - x->groups->groups->name, &one, &used);
-    if (!e && used) put_row(file, *order[i], &one);
+    int64_t g = order[i] - x->groups->groups->name;
+    if (!tt_export_can_predict(x->groups, g)) continue;
+    tt_err e = tt_export_group_open(x->groups, g, &one);
+    if (!e) put_row(file, *order[i], &one);
     tt_export_group_close(&one);
     if (e) return e;
   }

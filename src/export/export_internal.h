@@ -47,15 +47,14 @@ typedef struct tt_export_model {
   tt_export_cohort *network; /* [networks] */
 } tt_export_model;
 
-/* One of x->groups. */
+/* One of x->groups; some of its members can predict. Owner: the caller. Errors: MEM. */
 typedef struct tt_export_group {
   tt_trained_ensemble *m;
   tt_export_cohort cohort;
   tt_scaler scaler; /* as in tt_export_model */
 } tt_export_group;
-/* *used 0: all its members diverged. Owner: the caller. Errors: MEM. */
-tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out,
-                            int *used);
+int tt_export_can_predict(const tt_trained_ensemble *m, int64_t ensemble);
+tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out);
 void tt_export_group_close(tt_export_group *g); /* accepts a zeroed one */
 
 /* Parameters of all used members; with groups of all their members. */

@@ -359,7 +359,7 @@ static tt_err train_first(training_run *r)
 {
   tt_transfer t = {0};
   tt_train_options o = *r->o;
-  if (r->job->cfg->top_by_transfer == TT_BY_TRANSFER_none) return TT_OK;
+  if (!r->job->data->groups || !r->job->cfg->top_by_transfer) return TT_OK;
   o.quiet = 1;
   o.stop_directory = stop_directory(r);
   tt_err e = tt_agree(r->c, tt_transfer_open_local(r->job, &t));

@@ -118,8 +118,7 @@ def check_refused(rows):
     for change, says in (({"search": {"preset": "good"}}, "by and search cannot be used together"),
                          ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
                          ({"train": {"label_noise": 0.1}}, "by and train.label_noise cannot be used together"),
-                         ({"by_transfer": "pooled"}, "by_transfer and train.resample cannot be used together"),
-                         ({"by": [], "by_transfer": "pooled"}, "by_transfer needs by")):
+                         ({"by_transfer": "pooled"}, "by_transfer and train.resample cannot be used together")):
         train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
     gap = [{**r, "z": "" if r["station"] == "Oslo" else r["a"]} for r in rows]
     write_rows("z.csv", gap, ("station", "a", "b", "y", "z"))
@@ -191,6 +190,10 @@ def check_diverged(rows):
         n = len(a["net/parameters"])
         check(texts(b, "ensemble_name")[-1] == "wild" and (b["member_weight"][-3:] == 0).all(), said)
         check(np.array_equal(a["net/parameters"][()], b["net/parameters"][:n]), "a diverged group")
+    tutti("predict", "wild/model.h5", "wild.csv", "-o", "w.h5")
+    with h5py.File("w.h5") as f:
+        none = [r["station"] in ("wild", "tiny") for r in rows + wild]
+        check(list(np.isnan(f["y_pred_mean"][:, 0])) == none, "predictions of a diverged group")
 
 
 def check_without_pooled(rows):
@@ -223,7 +226,7 @@ def main():
     said = train("out", "d.csv")
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
     check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
-    check("1 group has one value of a target in all training rows: flat; it is the" in said, said)
+    check("1 group has one value of a target in all training rows, which is predicted: flat (30)" in said, said)
     check_law(rows)
     kfold = {**JOB, "train": {"epochs": 3, "resample": "kfold", "folds": 3}}
     twice = rows + [r for r in rows if r["station"] == "Oslo"]  # rows of one group are equal
