@@ -2,7 +2,7 @@
 """A table of many groups for `by`, and a job for it: what training costs as the groups grow.
 
     python3 bench/groups.py 1000 60 groups.h5        # 1,000 groups of 60 rows
-    python3 bench/groups.py 1000 zipf groups.h5      # of Zipf sizes, 1 to 20,000 rows
+    python3 bench/groups.py 1000 zipf groups.h5      # of Zipf sizes, 100,000, 50,000, ... rows
     tutti train groups.yaml
 """
 import sys
@@ -22,7 +22,7 @@ run: {{directory: {file}.out}}
 def main(groups, size, file):
     rng = np.random.default_rng(1)
     if size == "zipf":
-        sizes = np.maximum(1, (20000 / np.arange(1, groups + 1)).astype(int))
+        sizes = np.maximum(1, (100000 / np.arange(1, groups + 1)).astype(int))
     else:
         sizes = np.full(groups, int(size))
     station = rng.permutation(np.repeat(np.arange(groups), sizes))

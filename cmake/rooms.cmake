@@ -124,7 +124,7 @@ tutti_room(src/train USE core/base core/model core/groups core/stats core/engine
 tutti_room(src/tools USE core/base core/front core/model core/stats core/engine mpi cuda/plan io/files
            io/hdf5 io/table io/data io/model src/cpu/kernels src/host src/job src/train)
 tutti_room(src/campaign/state USE core/base core/columns core/stats io/files)
-tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats
+tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/groups core/stats
            io/files io/hdf5 io/data io/model io/results src/predict LINK m)
 tutti_room(src/report USE core/base io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/files

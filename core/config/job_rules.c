@@ -142,6 +142,10 @@ static void check_by(tt_config_reader *r)
                     "by needs one ensemble of one network; give it several targets as `targets`");
   else if (rival)
     tt_config_error(r, location, "by and %s cannot be used together; remove one", rival);
+  else if (c->top_by_transfer && c->ensemble[0].train_resample != TT_RESAMPLE_none)
+    tt_config_error(r, location,
+                    "by_transfer and train.resample cannot be used together: rows that a member "
+                    "leaves out have trained the network that it begins with; remove one");
 }
 
 /* Without parts a stage waits until all others have computed the whole batch. */
@@ -186,7 +190,8 @@ static void check_initial_model(tt_config_reader *r)
   if (*c->train_init_from && c->campaign)
     tt_config_error(r, from,
                     "train.init_from is for tutti train; in a campaign use campaign.warm_start");
-  if (*c->train_init_from || from->bad) return;
+  int transfers = c->top_by.count && c->top_by_transfer;
+  if (*c->train_init_from || from->bad || transfers) return;
   if (c->train_init_member >= 0) tt_config_error(r, member, "train.init_member %s", only);
   if (c->train_init_layers >= 0) tt_config_error(r, layers, "train.init_layers %s", only);
 }

@@ -77,6 +77,13 @@ static inline void tt_normalize_fit(tt_normalize normalize, const tt_column_stat
   }
 }
 
+/* Scale of a target whose labels are all equal, `offset`: predictions are this value, to six digits
+ * or more. */
+static inline double tt_normalize_constant(double offset)
+{
+  return 1e-6 * (offset < 0.0 ? -offset : offset > 0.0 ? offset : 1.0);
+}
+
 /* Of a transformed value. */
 static inline double tt_normalize_value(double value, double offset, double scale)
 {

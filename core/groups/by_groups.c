@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,17 @@ static int parse_whole(const char *text, long long *number)
 {
   char *end;
   *number = strtoll(text, &end, 10);
-  return end != text && !*end && strlen(text) < 18;
+  if (end == text) return 0;
+  if (*end == '.') end += 1 + strspn(end + 1, "0");
+  return !*end && strlen(text) < 18;
+}
+
+const char *tt_by_name(const char *text, char number[TT_BY_NUMBER_SIZE])
+{
+  long long whole;
+  if (!parse_whole(text, &whole)) return text;
+  snprintf(number, TT_BY_NUMBER_SIZE, "%lld", whole);
+  return number;
 }
 
 int tt_by_compare(const char *a, const char *b)
@@ -35,14 +46,16 @@ static int64_t find(const char *name, int64_t count, char *const *all)
 
 int64_t tt_by_groups_find(const tt_by_groups *g, const char *name)
 {
-  int64_t place = find(name, g->count - g->pooled, g->name + g->pooled);
+  char number[TT_BY_NUMBER_SIZE];
+  int64_t place = find(tt_by_name(name, number), g->count - g->pooled, g->name + g->pooled);
   if (place >= 0) return place + g->pooled;
   return g->pooled && !strcmp(name, TT_BY_POOLED) ? 0 : -1;
 }
 
 int64_t tt_by_groups_find_small(const tt_by_groups *g, const char *name)
 {
-  return find(name, g->small, g->small_name);
+  char number[TT_BY_NUMBER_SIZE];
+  return find(tt_by_name(name, number), g->small, g->small_name);
 }
 
 tt_err tt_by_sort_rows(int64_t rows, const int32_t *group, int64_t groups, int64_t **first,

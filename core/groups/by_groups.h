@@ -8,6 +8,10 @@ TT_BEGIN_C
 /* One thread predicts and scores a group with fewer rows: several wait longer than they compute. */
 enum { TT_BY_FEW_ROWS = 4096 };
 
+/* The name of the group with this value: a whole number is written as 7, not 7.0 or 07, in a column
+ * of numbers and in one that has texts too. Returns text or number. */
+enum { TT_BY_NUMBER_SIZE = 24 };
+const char *tt_by_name(const char *text, char number[TT_BY_NUMBER_SIZE]);
 /* Order of two names: first whole numbers, ascending, then texts. */
 int tt_by_compare(const char *a, const char *b);
 /* Number of the group with this name, or of the small group; -1: there is none. */

@@ -104,6 +104,8 @@ static tt_err fit_columns(const tt_fit_rows *r, const sums *all, const double *q
     const tt_column_stats stats = {
         s.rows, f->mean[k], sqrt(s.squares / s.rows), s.low, s.high, q[0], q[1], q[2]};
     tt_normalize_fit((tt_normalize)f->by[k], &stats, &f->mean[k], &f->scale[k]);
+    if (f->is_target && s.rows > 0.0 && s.low == s.high && f->by[k] != TT_NORMALIZE_none)
+      f->scale[k] = tt_normalize_constant(f->mean[k]);
     if (!isfinite(f->mean[k]) || !isfinite(f->scale[k]) || f->scale[k] == 0)
       return impossible_scale(r, k, &s, f->mean[k], f->scale[k]);
   }

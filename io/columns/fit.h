@@ -27,15 +27,16 @@ typedef struct tt_fitted {
   const int8_t *by;              /* [columns] tt_normalize */
   double *lambda, *mean, *scale; /* [columns] */
   int keeps_lambda;              /* 1: lambda is given */
+  int is_target;                 /* 1: if all labels are equal, predictions are their value */
 } tt_fitted;
 
 static inline tt_fitted tt_fitted_inputs(const tt_scaler *s)
 {
-  return (tt_fitted){s->x_normalize, s->x_lambda, s->x_mean, s->x_scale, 0};
+  return (tt_fitted){s->x_normalize, s->x_lambda, s->x_mean, s->x_scale, 0, 0};
 }
 static inline tt_fitted tt_fitted_targets(const tt_scaler *s)
 {
-  return (tt_fitted){s->y_normalize, s->y_lambda, s->y_mean, s->y_scale, 0};
+  return (tt_fitted){s->y_normalize, s->y_lambda, s->y_mean, s->y_scale, 0, 1};
 }
 
 /* Rows [*first, *first + *count) of this rank in block `block` of its own blocks. */

@@ -35,6 +35,7 @@ typedef struct group_maker {
   int64_t *first, *order; /* [values.count + 1], [rows] of tt_by_sort_rows */
   int64_t targets;        /* of the ensemble */
   int32_t *column;        /* [targets] */
+  tt_scaler common;       /* of by_transfer: the inputs of all groups; empty: none */
   group_rows now;         /* the group that is being added */
   tt_dataset *d;          /* result */
 } group_maker;
@@ -217,9 +218,13 @@ static tt_err append(group_maker *m, tt_dataset *one, const char *name, const in
   return tt_text_set(&groups->name[groups->count++], name);
 }
 
+/* Add the group of all rows, and keep its scales for the groups, where these are wanted. */
 static tt_err add_pooled(group_maker *m)
 {
   const tt_dataset *all = m->l->d;
+  int pooled = m->l->cfg->top_by_small == TT_BY_SMALL_pooled;
+  int shared = m->l->cfg->top_by_transfer == TT_BY_TRANSFER_pooled;
+  if (!pooled && !shared) return TT_OK;
   const tt_raw_dataset raw = {.name = m->l->file,
                               .rows = all->rows,
                               .input = &all->input,
@@ -231,10 +236,25 @@ static tt_err add_pooled(group_maker *m)
                               .unit = all->unit};
   tt_dataset *one = NULL;
   TT_TRY(tt_data_from_memory(m->alone, m->l->cfg, &raw, &one));
-  tt_err e = append(m, one, TT_BY_POOLED, NULL);
-  m->d->groups->pooled = 1;
+  tt_err e = shared ? tt_scaler_copy(&one->scaler, &m->common) : TT_OK;
+  if (!e && pooled) e = append(m, one, TT_BY_POOLED, NULL);
+  m->d->groups->pooled = pooled;
   tt_dataset_destroy(&one);
   return e;
+}
+
+/* Normalize the inputs of a group as those of all rows. */
+static void use_common_inputs(const group_maker *m, tt_dataset *one)
+{
+  const tt_scaler *src = &m->common;
+  tt_scaler *dst = &one->scaler;
+  size_t bytes = (size_t)src->inputs * sizeof(double);
+  if (!bytes) return;
+  memcpy(dst->x_mean, src->x_mean, bytes);
+  memcpy(dst->x_scale, src->x_scale, bytes);
+  memcpy(dst->x_lambda, src->x_lambda, bytes);
+  memcpy(dst->x_fill, src->x_fill, bytes);
+  tt_scaler_normalize_inputs(dst, one->rows, m->now.x, one->x);
 }
 
 /* A group whose values cannot be normalized is counted as a small one too. */
@@ -261,6 +281,7 @@ static tt_err add_group(group_maker *m, int64_t group)
     tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->values.name[group], tt_err_last());
     e = TT_OK;
   }
+  if (!e && one) use_common_inputs(m, one);
   if (!e && one) e = append(m, one, m->values.name[group], g->row);
   if (!e && !one) {
     groups->small_rows[groups->small] = g->rows;
@@ -311,29 +332,55 @@ static tt_err take_facts(group_maker *m)
   return tt_scaler_copy(&d->groups->scaler[0], &d->scaler);
 }
 
+static int has_constant_target(const tt_scaler *s)
+{
+  for (int64_t t = 0; t < s->targets; t++)
+    if (s->y_normalize[t] != TT_NORMALIZE_none &&
+        s->y_scale[t] == tt_normalize_constant(s->y_mean[t]))
+      return 1;
+  return 0;
+}
+
+/* The first names, "Oslo (4), Rome (7), ..." */
+typedef struct first_names {
+  int64_t count;
+  char text[256];
+} first_names;
+
+static void include(first_names *l, const char *name, int64_t rows)
+{
+  char one[80];
+  snprintf(one, sizeof one, "%.40s (%" PRId64 ")", name, rows);
+  if (l->count < 4) tt_text_append(l->text, sizeof l->text, ", ", l->count < 3 ? one : "...");
+  l->count++;
+}
+
 static void log_groups(const group_maker *m)
 {
-  enum { SHOWN = 3 };
   const tt_by_groups *g = m->d->groups;
   int64_t least = INT64_MAX, most = 0, own = g->count - g->pooled;
-  char text[256] = "", one[96];
+  first_names small = {0}, constant = {0};
   for (int64_t i = g->pooled; i < g->count; i++) {
-    least = g->rows[i].count < least ? g->rows[i].count : least;
-    most = g->rows[i].count > most ? g->rows[i].count : most;
+    int64_t rows = g->rows[i].count;
+    least = rows < least ? rows : least;
+    most = tt_max_i64(rows, most);
+    if (has_constant_target(&g->scaler[i])) include(&constant, g->name[i], rows);
   }
-  for (int64_t i = 0; i < g->small && i < SHOWN; i++) {
-    snprintf(one, sizeof one, "%.40s (%" PRId64 ")", g->small_name[i], g->small_rows[i]);
-    tt_text_append(text, sizeof text, ", ", one);
-  }
+  for (int64_t i = 0; i < g->small; i++) include(&small, g->small_name[i], g->small_rows[i]);
   tt_log_root(TT_LOG_INFO, "by %s: %" PRId64 " group%s of %" PRId64 " to %" PRId64 " rows%s",
               g->columns, own, tt_plural(own), least, most,
               g->pooled ? ", and one ensemble for all rows" : "");
-  if (g->small)
+  if (constant.count)
+    tt_log_root(TT_LOG_INFO,
+                "by %s: %" PRId64 " group%s one value of a target in all training rows, which is "
+                "predicted: %s",
+                g->columns, constant.count, constant.count == 1 ? " has" : "s have", constant.text);
+  if (small.count)
     tt_log_root(TT_LOG_WARN,
                 "by %s: %" PRId64 " group%s too few rows with labels (by_min_rows %" PRId64
-                ", or for the split): %s%s; predictions for %s: %s",
-                g->columns, g->small, g->small == 1 ? " has" : "s have", m->l->cfg->top_by_min_rows,
-                text, g->small > SHOWN ? ", ..." : "", g->small == 1 ? "it" : "them",
+                ", or for the split): %s; predictions for %s: %s",
+                g->columns, small.count, small.count == 1 ? " has" : "s have",
+                m->l->cfg->top_by_min_rows, small.text, small.count == 1 ? "it" : "them",
                 g->pooled ? "those of the ensemble of all rows" : "none (by_small)");
 }
 
@@ -347,7 +394,7 @@ static tt_err make_local(group_maker *m)
   TT_TRY(allocate_group(m, most));
   TT_TRY(
       tt_cohort_target_columns(&m->l->cfg->ensemble[0], &m->l->d->target, &m->targets, &m->column));
-  if (m->l->cfg->top_by_small == TT_BY_SMALL_pooled) TT_TRY(add_pooled(m));
+  TT_TRY(add_pooled(m));
   for (int64_t g = 0; g < m->values.count; g++) TT_TRY(add_group(m, g));
   const tt_by_groups *groups = m->d->groups;
   if (groups->count == groups->pooled)
@@ -380,6 +427,7 @@ static tt_err make_groups(tt_loader *l, const double *x, const double *y)
   tt_split_values_free(&m.split);
   tt_split_values_free(&m.now.split);
   tt_row_parts_free(&m.now.parts);
+  tt_scaler_free(&m.common);
   tt_free_all(&m.first, &m.order, &m.column, &m.now.x, &m.now.y, &m.now.key);
   return e;
 }

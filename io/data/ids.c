@@ -3,6 +3,7 @@
 
 #include "core/base/list.h"
 #include "core/base/mem.h"
+#include "core/groups/by_groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -221,11 +222,15 @@ static tt_err find_name(name_table *t, const char *name, int32_t *number)
 static tt_err name_row(int64_t columns, const tt_row_ids *ids, int64_t i, char **list,
                        const char **name)
 {
-  static _Thread_local char number[32];
+  static _Thread_local char number[TT_BY_NUMBER_SIZE];
   tt_free(*list);
   for (int64_t k = 0; k < columns; k++) {
-    if (!ids[k].text) snprintf(number, sizeof number, "%" PRId64, ids[k].number[i]);
-    *name = ids[k].text ? ids[k].text[i] : number;
+    if (ids[k].text) {
+      *name = tt_by_name(ids[k].text[i], number);
+    } else {
+      snprintf(number, sizeof number, "%" PRId64, ids[k].number[i]);
+      *name = number;
+    }
     if (columns > 1) TT_TRY(tt_list_add(list, *name));
   }
   if (columns > 1) *name = *list;

@@ -193,7 +193,7 @@ static tt_err fit_weights(loader *l, double *mean)
   const int8_t standard = TT_NORMALIZE_standard;
   double lambda, scale;
   const tt_fit_rows rows = fit_rows(l, &l->w, NULL);
-  const tt_fitted fitted = {&standard, &lambda, mean, &scale, 0};
+  const tt_fitted fitted = {&standard, &lambda, mean, &scale, 0, 0};
   TT_TRY(tt_fit_scales(l->comm, &rows, &fitted));
   if (*mean > 0) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
@@ -255,7 +255,7 @@ static tt_err normalize_all_local(loader *l, double weight_mean)
   TT_TRY(normalize_local(l, &l->y, &y, &l->d->target));
   if (l->d->label_variance)
     tt_scaler_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalized);
-  return normalize_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean, 0}, NULL);
+  return normalize_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean, 0, 0}, NULL);
 }
 
 static void gather_normalized(loader *l, const sample_array *p, float *all)

@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/groups/by_groups.h"
 #include "io/files/files.h"
 #include "io/hdf5/schema.h"
 #include "io/model/model_file.h"
@@ -18,6 +19,14 @@ static void cohort_free(tt_export_cohort *k)
 {
   tt_free_all(&k->member, &k->number, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale,
               &k->noise, &k->undo, &k->lambda);
+}
+
+int tt_export_can_predict(const tt_trained_ensemble *m, int64_t ensemble)
+{
+  const tt_ensemble *own = &m->ensemble[ensemble];
+  for (int64_t i = own->first; i < own->first + own->members; i++)
+    if (m->weight[i] > 0.0) return 1;
+  return 0;
 }
 
 /*   before  members of the cohorts before this one */
@@ -36,7 +45,7 @@ static tt_err list_members(const char *file, int64_t before, tt_export_cohort *k
       k->share[k->members++] = m->weight[i];
       all += m->weight[i];
     }
-    if (first == k->members)
+    if (!tt_export_can_predict(m, e))
       return TT_FAIL(USAGE, "%s: no member of ensemble '%s' can predict: all diverged", file,
                      own->name);
     for (int64_t i = first; i < k->members; i++) k->share[i] /= all;
@@ -111,6 +120,7 @@ static tt_err list_networks(const tt_trained_parts *part, tt_export_model *x)
 int64_t tt_export_parameters(const tt_export_model *x)
 {
   int64_t n = 0;
+  if (x->groups) return tt_trained_ensemble_parameters(x->groups);
   for (int64_t i = 0; i < x->networks; i++)
     n += x->network[i].members * x->network[i].m->model.params;
   return n;
@@ -160,6 +170,20 @@ static tt_err expand_scaler(const tt_scaler *src, tt_scaler *out)
   return TT_OK;
 }
 
+tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out)
+{
+  TT_TRY(tt_by_groups_extract(all, group, &out->m));
+  TT_TRY(expand_scaler(&out->m->scaler, &out->scaler));
+  return cohort_create("", 0, out->m, &out->cohort);
+}
+
+void tt_export_group_close(tt_export_group *g)
+{
+  cohort_free(&g->cohort);
+  tt_scaler_free(&g->scaler);
+  tt_trained_ensemble_destroy(&g->m);
+}
+
 static tt_err write_model(FILE *file, void *model)
 {
   static tt_err (*const write[])(const tt_export_model *x, FILE *file) = {
@@ -171,12 +195,14 @@ static tt_err write_model(FILE *file, void *model)
   return write[x->format](x, file);
 }
 
-static tt_err export_model(const tt_trained_ensembles *all, const char *model, const char *file,
-                           tt_export_format format, const char *meaning)
+static tt_err export_model(const tt_trained_ensembles *all, const tt_trained_ensemble *groups,
+                           const char *model, const char *file, tt_export_format format,
+                           const char *meaning)
 {
   char hash[TT_HASH_TEXT];
   tt_axis_labels labels = {0};
   tt_export_model x = {.format = format,
+                       .groups = groups,
                        .file = file,
                        .model = model,
                        .model_hash = hash,
@@ -203,6 +229,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
   if (!e) e = tt_trained_parts_create(all, &part);
   if (!e) e = list_networks(&part, &x);
   if (!e) e = tt_file_print_local(file, write_model, &x);
+  if (groups) members = groups->members;
   if (!e)
     tt_log_root(TT_LOG_INFO,
                 "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
@@ -231,10 +258,17 @@ tt_err tt_export_local(const tt_export_options *o)
   tt_trained_ensembles all = {0};
   const char *file = o->output ? o->output : name[o->format];
   TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
-  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, (tt_model_choice){o->group, 0}, &all));
+  TT_TRY(tt_model_read_group_local(o->model, NULL, 0,
+                                   (tt_model_choice){o->group, o->format == TT_EXPORT_c}, &all));
   char *path = realpath(o->model, NULL);
-  tt_err e = export_model(&all, path ? path : o->model, file, o->format, meaning[o->format]);
+  tt_trained_ensemble *groups = all.at[0]->groups ? all.at[0] : NULL;
+  int64_t first = 0; /* the group that stands for all of them */
+  while (groups && first < groups->ensembles - 1 && !tt_export_can_predict(groups, first)) first++;
+  tt_err e = groups ? tt_by_groups_extract(groups, first, &all.at[0]) : TT_OK;
+  if (!e)
+    e = export_model(&all, groups, path ? path : o->model, file, o->format, meaning[o->format]);
   free(path);
+  tt_trained_ensemble_destroy(&groups);
   tt_trained_ensembles_destroy(&all);
   return e;
 }

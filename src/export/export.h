@@ -20,7 +20,7 @@ typedef enum tt_export_format {
 typedef struct tt_export_options {
   const char *model;  /* model.h5 */
   const char *output; /* NULL: the name of the table */
-  const char *group;  /* of the model (`by`); NULL: it has none */
+  const char *group;  /* of the model (`by`); NULL: it has none, or all groups, as C */
   tt_export_format format;
   int force; /* 1 = replace the output if it exists */
 } tt_export_options;

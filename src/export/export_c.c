@@ -61,9 +61,9 @@ static tt_err check(const tt_export_model *x)
 {
   if (tt_export_parameters(x) > most_parameters)
     return TT_FAIL(USAGE,
-                   "%s: the members have %" PRId64 " parameters, a C file may have %" PRId64
-                   "; use --onnx",
-                   x->file, tt_export_parameters(x), most_parameters);
+                   "%s: the members have %" PRId64 " parameters, a C file may have %" PRId64 "; %s",
+                   x->file, tt_export_parameters(x), most_parameters,
+                   x->groups ? "export the groups apart, with --group" : "use --onnx");
   for (int64_t i = 0; i < x->cohorts; i++) {
     tt_output output = x->cohort[i].m->model.output;
     if (!output_text[output]) return TT_EXPORT_REFUSE(x, "C", "output", tt_choice_output[output]);
@@ -82,66 +82,6 @@ static void identifier(const char *file, char *name, size_t capacity)
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c)) *c = '_';
   if (!*name) snprintf(name, capacity, "model");
-}
-
-/* A text inside a comment. */
-static void put_comment(FILE *file, const char *text)
-{
-  for (; *text; text++)
-    if ((unsigned char)*text >= ' ' && *text != '*' && *text != '\\') fputc(*text, file);
-}
-
-/* ": 0 brass, 1 steel": the values of a category. */
-static void put_levels(const tt_export_model *x, int64_t column, FILE *file)
-{
-  int64_t first = x->net->first[column], levels = tt_net_inputs_levels(x->net, column);
-  int texts = tt_net_inputs_levels_are_texts(x->net, column);
-  for (int64_t k = 0; k < levels; k++) {
-    fputs(k ? ", " : ": ", file);
-    if (texts) fprintf(file, "%" PRId64 " ", k);
-    put_comment(file, x->net->at[first + k].name);
-  }
-  if (tt_scaler_may_miss(&x->all->at[0]->scaler, column)) fputs("; NAN where it is missing", file);
-}
-
-static void put_head(const tt_export_model *x, const char *name, FILE *file)
-{
-  const tt_columns *input = &x->all->at[0]->input;
-  fprintf(file, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n * ",
-          name);
-  put_comment(file, x->model);
-  fprintf(file, "\n * content_hash_xxh3 %s\n *\n", x->model_hash);
-  for (int64_t i = 0; i < x->columns_in; i++) {
-    fprintf(file, " * x[%" PRId64 "]  ", i);
-    put_comment(file, input->name[i]);
-    fputs(input->units[i][0] ? ", " : "", file);
-    put_comment(file, input->units[i]);
-    put_levels(x, i, file);
-    fputc('\n', file);
-  }
-  for (int64_t c = 0; c < x->columns; c++) {
-    fprintf(file, " * column %" PRId64 "  ", c);
-    put_comment(file, x->labels->ensemble[c]);
-    fputs(": ", file);
-    put_comment(file, x->labels->label[c]);
-    fputs(x->labels->units[c][0] ? ", " : "", file);
-    put_comment(file, x->labels->units[c]);
-    fputc('\n', file);
-  }
-  fprintf(
-      file,
-      " *\n * x has %" PRId64 " values, the results have %" PRId64
-      " each, in the units of the training "
-      "data. Results\n * that are a null pointer are not written. Safe to call from several "
-      "threads. */\n"
-      "#include <math.h>\n\n"
-      "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
-      "    double *epistemic);\n\n"
-      "/* The same of one member alone, without recalibration: mean and variance of the columns "
-      "of its\n * ensemble. Returns their number; 0: model.h5 has no such member, or it is not "
-      "used. */\n"
-      "int %s_member(int member, const double *x, double *mean, double *variance);\n\n",
-      x->columns_in, x->columns, name, name);
 }
 
 static void put_doubles(FILE *file, const char *name, int64_t i, int64_t n, const double *value)
@@ -289,8 +229,8 @@ static void put_choice(const tt_export_model *x, int64_t i, FILE *file)
   int64_t first = 0, last = k->network + k->networks - 1;
   fprintf(file,
           "static void predict%" PRId64
-          "(int g, const double *x, double *mean, double *variance)\n{\n",
-          i);
+          "(%sint g, const double *x, double *mean, double *variance)\n{\n",
+          i, tt_export_c_parameter(x));
   for (int64_t n = k->network; n <= last; n++) {
     const tt_export_cohort *own = &x->network[n];
     if (n < last) fprintf(file, "  if (g < %" PRId64 ") {\n  ", first + own->members);
@@ -305,12 +245,12 @@ static void put_choice(const tt_export_model *x, int64_t i, FILE *file)
 
 /* Mean and variance of the means of the members of the ensembles of cohort i, before transforms are
  * undone. */
-static void put_center(int64_t i, FILE *file)
+static void put_center(const tt_export_model *x, int64_t i, FILE *file)
 {
   fprintf(file,
           "  double center[COLUMNS] = {0.0}, apart[COLUMNS] = {0.0};\n"
           "  for (int g = 0; g < MEMBERS; g++) {\n"
-          "    predict%" PRId64 "(g, x, mu, v);\n"
+          "    predict%" PRId64 "(%sg, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n"
           "      double share = share%" PRId64 "[g], step = mu[j] - center[c], before = all[c];\n"
@@ -319,33 +259,40 @@ static void put_center(int64_t i, FILE *file)
           "      apart[c] += share * step * step * (before / all[c]);\n"
           "    }\n  }\n"
           "  for (int c = 0; c < COLUMNS; c++) all[c] = 0.0;\n",
-          i, i, i);
+          i, tt_export_c_argument(x), i, i);
 }
 
 /* The mixture of the members of each ensemble of cohort i, with columns from `column` on. */
 static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *file)
 {
   const tt_export_cohort *k = &x->cohort[i];
-  if (k->transformed) tt_export_c_undo(i, k, file);
+  const char *group = tt_export_c_argument(x);
+  if (k->transformed) tt_export_c_undo(x, i, file);
   fprintf(file,
           "static void cohort%" PRId64
-          "(const double *x, double *mean, double *total, double *aleatoric,\n"
-          "                    double *epistemic)\n{\n"
-          "  enum { MEMBERS = %" PRId64 ", COLUMNS = %" PRId64 ", WIDTH = %" PRId64
-          ", FIRST = %" PRId64 " };\n"
+          "(%sconst double *x, double *mean, double *total, double *aleatoric,\n"
+          "                    double *epistemic)\n{\n",
+          i, tt_export_c_parameter(x));
+  if (x->groups)
+    fputs("  const int MEMBERS = G->members;\n", file);
+  else
+    fprintf(file, "  enum { MEMBERS = %" PRId64 " };\n", k->members);
+  fprintf(file,
+          "  enum { COLUMNS = %" PRId64 ", WIDTH = %" PRId64 ", FIRST = %" PRId64 " };\n"
           "  double mu[WIDTH], v[WIDTH], all[COLUMNS] = {0.0}, m[COLUMNS] = {0.0};\n"
           "  double between[COLUMNS] = {0.0}, within[COLUMNS] = {0.0};\n",
-          i, k->members, k->columns, tt_trained_ensemble_width(k->m), column);
-  if (k->transformed) put_center(i, file);
+          k->columns, tt_trained_ensemble_width(k->m), column);
+  if (k->transformed) put_center(x, i, file);
   fprintf(file,
           "  for (int g = 0; g < MEMBERS; g++) {\n"
-          "    predict%" PRId64 "(g, x, mu, v);\n"
+          "    predict%" PRId64 "(%sg, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n",
-          i, i);
+          i, group, i);
   if (k->transformed)
-    fprintf(file, "      double added = undo%" PRId64 "(c, center[c], apart[c], &mu[j], &v[j]);\n",
-            i);
+    fprintf(file,
+            "      double added = undo%" PRId64 "(%sc, center[c], apart[c], &mu[j], &v[j]);\n", i,
+            group);
   fprintf(file,
           "      double share = share%" PRId64 "[g], step = mu[j] - m[c], before = all[c];\n"
           "      all[c] += share;\n"
@@ -386,7 +333,8 @@ static void put_transforms(const tt_export_model *x, FILE *file)
           "  double t = power > 0.0 ? expm1(power * size) / power : size;\n"
           "  return v < 0.0 ? -t : t;\n}\n\n",
           file);
-  fputs("static double transformed(int i, double v)\n{\n  switch (i) {\n", file);
+  fprintf(file, "static double transformed(%sint i, double v)\n{\n  switch (i) {\n",
+          tt_export_c_parameter(x));
   for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
     if (!tt_export_uses_transform(x, (tt_transform)f)) continue;
     for (int64_t i = 0; i < x->inputs; i++)
@@ -400,7 +348,8 @@ static void put_transforms(const tt_export_model *x, FILE *file)
 static void put_net_inputs(const tt_export_model *x, FILE *file)
 {
   if (x->plain) return;
-  fputs("static double net_input(int i, const double *x)\n{\n  switch (i) {\n", file);
+  fprintf(file, "static double net_input(%sint i, const double *x)\n{\n  switch (i) {\n",
+          tt_export_c_parameter(x));
   for (int64_t i = 0; i < x->inputs; i++) {
     const tt_net_input *in = &x->net->at[i];
     fprintf(file, "  case %" PRId64 ": return ", i);
@@ -410,6 +359,8 @@ static void put_net_inputs(const tt_export_model *x, FILE *file)
       fprintf(file, "isnan(x[%d]) ? 1.0 : 0.0", (int)in->column);
     else if (isnan(x->scaler->x_fill[i]))
       fprintf(file, "x[%d]", (int)in->column);
+    else if (x->groups)
+      fprintf(file, "isnan(x[%d]) ? G->x_fill[i] : x[%d]", (int)in->column, (int)in->column);
     else
       fprintf(file, "isnan(x[%d]) ? %.17g : x[%d]", (int)in->column, x->scaler->x_fill[i],
               (int)in->column);
@@ -420,15 +371,20 @@ static void put_net_inputs(const tt_export_model *x, FILE *file)
 
 static void put_predict(const tt_export_model *x, const char *name, FILE *file)
 {
-  const char *source = x->plain ? "x[i]" : "net_input(i, x)";
-  char value[64], inputs[256];
-  int transforms = tt_export_uses_transform(x, TT_TRANSFORM_COUNT);
-  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", source,
-           transforms ? ")" : "");
+  const char *group = tt_export_c_argument(x);
+  char source[64] = "x[i]", value[64], inputs[256];
+  if (!x->plain) snprintf(source, sizeof source, "net_input(%si, x)", group);
+  snprintf(value, sizeof value, "%s", source);
+  if (tt_export_uses_transform(x, TT_TRANSFORM_COUNT))
+    snprintf(value, sizeof value, "transformed(%si, %s)", group, source);
   snprintf(inputs, sizeof inputs,
            "  double u[%" PRId64 "];\n"
            "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (%s - x_mean0[i]) / x_scale0[i];\n",
            x->inputs, x->inputs, value);
+  if (x->groups) {
+    tt_export_c_groups_predict(x, name, inputs, file);
+    return;
+  }
   fprintf(file,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
           "    double *epistemic)\n{\n%s",
@@ -439,13 +395,9 @@ static void put_predict(const tt_export_model *x, const char *name, FILE *file)
   tt_export_c_member(x, name, inputs, file);
 }
 
-tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
+/* The numbers of a model without groups. */
+static void put_tables(const tt_export_model *x, FILE *file)
 {
-  char name[256];
-  int64_t column = 0;
-  TT_TRY(check(x));
-  identifier(x->file, name, sizeof name);
-  put_head(x, name, file);
   put_doubles(file, "x_mean", 0, x->inputs, x->scaler->x_mean);
   put_doubles(file, "x_scale", 0, x->inputs, x->scaler->x_scale);
   if (tt_export_uses_transform(x, TT_TRANSFORM_yeo_johnson))
@@ -466,9 +418,20 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
     }
     put_ensembles(file, i, k);
   }
-  for (int64_t i = 0; i < x->networks; i++) {
-    put_weights(file, i, &x->network[i]);
-  }
+  for (int64_t i = 0; i < x->networks; i++) put_weights(file, i, &x->network[i]);
+}
+
+tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
+{
+  char name[256];
+  int64_t column = 0;
+  TT_TRY(check(x));
+  identifier(x->file, name, sizeof name);
+  tt_export_c_head(x, name, file);
+  if (x->groups)
+    TT_TRY(tt_export_c_groups_table(x, file));
+  else
+    put_tables(x, file);
   fputc('\n', file);
   put_helpers(x, file);
   tt_export_c_undo_functions(x, file);

@@ -54,14 +54,16 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *file)
           file);
 }
 
-void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
+void tt_export_c_undo(const tt_export_model *x, int64_t i, FILE *file)
 {
+  const tt_export_cohort *k = &x->cohort[i];
+  const char *parameter = tt_export_c_parameter(x), *group = tt_export_c_argument(x);
   fprintf(file,
           "static void transform%" PRId64
-          "(int c, double m, double v, double *mean, double *variance)\n{\n"
+          "(%sint c, double m, double v, double *mean, double *variance)\n{\n"
           "  const double *lambda = lambda%" PRId64 ";\n"
           "  (void)lambda;\n  *mean = m;\n  *variance = v;\n  switch (c) {\n",
-          i, i);
+          i, parameter, i);
   for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
     if (!tt_export_undoes(k, (tt_transform)f)) continue;
     for (int64_t c = 0; c < k->columns; c++)
@@ -71,17 +73,17 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
   fputs("  default: break;\n  }\n}\n\n", file);
   fprintf(file,
           "static double undo%" PRId64
-          "(int c, double center, double apart, double *mean, double *variance)\n{\n"
+          "(%sint c, double center, double apart, double *mean, double *variance)\n{\n"
           "  double scale = scale%" PRId64 "[c], wide = std_scale%" PRId64
           "[c], near = fmin(wide, scale);\n"
           "  double m = center * scale + offset%" PRId64 "[c] + (*mean - center) * near;\n"
           "  double v = *variance * wide * wide + noise%" PRId64 "[c] * noise%" PRId64 "[c];\n"
           "  double added = (wide * wide - near * near) * apart, all;\n"
-          "  transform%" PRId64 "(c, m, v, mean, variance);\n"
+          "  transform%" PRId64 "(%sc, m, v, mean, variance);\n"
           "  if (added <= 0.0) return 0.0;\n"
-          "  transform%" PRId64 "(c, m, v + added, mean, &all);\n"
+          "  transform%" PRId64 "(%sc, m, v + added, mean, &all);\n"
           "  return all - *variance;\n}\n\n",
-          i, i, i, i, i, i, i, i);
+          i, parameter, i, i, i, i, i, i, group, i, group);
 }
 
 static void put_numbers(int64_t i, const tt_export_cohort *k, FILE *file)

@@ -28,8 +28,10 @@ typedef struct tt_export_cohort {
 
 typedef struct tt_export_model {
   tt_export_format format;
-  const char *file;               /* to write, for messages and names */
-  const char *model, *model_hash; /* what it is made from: path, and hash of the content */
+  const tt_trained_ensemble *groups; /* `by`: one file for all its groups, and this model is that of
+                                      * one of them; NULL: none */
+  const char *file;                  /* to write, for messages and names */
+  const char *model, *model_hash;    /* what it is made from: path, and hash of the content */
   const tt_trained_ensembles *all;
   const tt_axis_labels *labels;
   int64_t columns_in;      /* D columns of x */
@@ -45,7 +47,17 @@ typedef struct tt_export_model {
   tt_export_cohort *network; /* [networks] */
 } tt_export_model;
 
-/* Parameters of all used members. */
+/* One of x->groups; some of its members can predict. Owner: the caller. Errors: MEM. */
+typedef struct tt_export_group {
+  tt_trained_ensemble *m;
+  tt_export_cohort cohort;
+  tt_scaler scaler; /* as in tt_export_model */
+} tt_export_group;
+int tt_export_can_predict(const tt_trained_ensemble *m, int64_t ensemble);
+tt_err tt_export_group_open(const tt_trained_ensemble *all, int64_t group, tt_export_group *out);
+void tt_export_group_close(tt_export_group *g); /* accepts a zeroed one */
+
+/* Parameters of all used members; with groups of all their members. */
 int64_t tt_export_parameters(const tt_export_model *x);
 
 #define X(name, file, meaning) tt_err tt_export_##name##_local(const tt_export_model *x, FILE *to);

@@ -303,6 +303,7 @@ static tt_err scale_targets(const fine_tuning *dst, const tt_trained_ensemble *m
   for (int64_t t = 0; t < d->targets; t++) {
     int64_t k = find_target(m, d, t);
     if (k < 0 || is_plain_label(dst, t)) continue;
+    if (as->y_scale[k] == tt_normalize_constant(as->y_mean[k])) continue; /* no scale */
     const column_scale c = {
         "target",        d->target.name[t], &s->y_normalize[t], &as->y_normalize[k],
         &s->y_mean[t],   &s->y_scale[t],    &s->y_lambda[t],    &as->y_mean[k],
@@ -325,8 +326,10 @@ static tt_err apply_local(fine_tuning *dst)
                    option_of(dst), file_of(dst));
   TT_TRY(check_inputs(dst, m));
   for (int64_t k = 0; k < dst->cohorts->count; k++) TT_TRY(match_cohort(dst, dst->cohorts->at[k]));
-  TT_TRY(scale_inputs(dst));
-  TT_TRY(scale_targets(dst, m));
+  if (!dst->data->groups) { /* those of by_transfer are normalized as the model is */
+    TT_TRY(scale_inputs(dst));
+    TT_TRY(scale_targets(dst, m));
+  }
   dst->data->hash = hash_model(dst, dst->data->hash);
   return TT_OK;
 }
@@ -339,8 +342,7 @@ tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
   tt_err e = tt_model_read_group(c, file_of(&tuning), (tt_model_choice){.whole = 1}, model);
   if (!e) e = tt_agree(c, apply_local(&tuning));
   if (!e)
-    tt_log_root(TT_LOG_INFO,
-                "members start with weights of %s; inputs and targets are normalized as there",
-                file_of(&tuning));
+    tt_log_root(TT_LOG_INFO, "members start with weights of %s; inputs %sare normalized as there",
+                file_of(&tuning), d->groups ? "" : "and targets ");
   return e;
 }

@@ -26,6 +26,7 @@
 #include "src/train/shard/shard_train.h"
 #include "src/train/shard/training_cost.h"
 #include "src/train/team_link.h"
+#include "src/train/transfer.h"
 #include "src/train/verify.h"
 #include "src/train/write_outputs.h"
 
@@ -353,6 +354,22 @@ static tt_err finish_run(void *run)
   return e ? e : check_diverged(r);
 }
 
+/* by_transfer: train the members that those of the groups begin with. */
+static tt_err train_first(training_run *r)
+{
+  tt_transfer t = {0};
+  tt_train_options o = *r->o;
+  if (!r->job->data->groups || !r->job->cfg->top_by_transfer) return TT_OK;
+  o.quiet = 1;
+  o.stop_directory = stop_directory(r);
+  tt_err e = tt_agree(r->c, tt_transfer_open_local(r->job, &t));
+  o.prepared = t.job;
+  if (!e) e = tt_train(r->c, &o);
+  if (!e) e = tt_transfer_apply(r->c, &t, r->job);
+  tt_transfer_close(&t);
+  return e ? e : start_watchdog(r, NULL);
+}
+
 static tt_err prepare(void *run)
 {
   training_run *r = run;
@@ -366,6 +383,7 @@ static tt_err prepare(void *run)
   tt_err e = start_watchdog(r, NULL);
   tt_watchdog_heartbeat_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job, &hook);
+  if (!e) e = train_first(r);
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = create_team(r, &teams);
   if (!e && !r->o->quiet)

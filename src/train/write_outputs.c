@@ -430,6 +430,8 @@ static tt_err write_results(output_writer *k)
   if (!k->groups) {
     tests = &table;
     table.row = rows.row; /* freed with the table */
+    for (int64_t i = 0; k->job->data->origin && i < rows.count; i++)
+      rows.row[i] = k->job->data->origin[rows.row[i]];
   }
   tests->ids = &k->job->data->ids;
   if (!e) e = join_scores_local(k, 0, &scores);

@@ -3,12 +3,15 @@
 ranks and in any order of the groups; predictions go to the ensemble of each row.
 """
 import csv
+import ctypes
 import pathlib
+import shutil
 import resource
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
-from rig import check, check_same, h5py, np, package, test, tutti, write_json
+from rig import (check, check_same, h5py, kill_when_saved, np, package, run, test, tutti,
+                 write_json)
 
 SIZES = {"5": 33, "17": 40, "Bergen": 60, "Oslo": 48, "Rome, IT": 36, "tiny": 4, "flat": 30}
 JOB = {"by": "station", "data": {"inputs": ["a", "b"], "targets": "y", "split": {"test": 0.2, "train": 0.6, "validation": 0.2}},
@@ -76,7 +79,7 @@ def check_law(rows, out="out", job=JOB):
 
 
 def check_predictions(rows):
-    new = rows[:30] + [{**rows[0], "station": n} for n in ("tiny", "Nowhere", "Oslo")]
+    new = rows[:30] + [{**rows[0], "station": n} for n in ("tiny", "Nowhere", "Oslo", "flat", "05.0")]
     said = tutti("predict", "out/model.h5", write_rows("new.csv", new), "-o", "p.h5", "--quantiles",
                  "0.1,0.9", ranks=2)
     check("1 row of 1 unknown group, for example 'Nowhere': predicted by" in said, said)
@@ -84,10 +87,12 @@ def check_predictions(rows):
     with h5py.File("p.h5") as f, open("p.csv", newline="") as table:
         group = [texts(f, "group")[i] for i in f["sample_group"]]
         own = f["group_own"][()][f["sample_group"][()]]
-        check(group == [r["station"] for r in new], group)
+        check(group == [r["station"] for r in new[:-1]] + ["5"], group)  # 05.0 is the number 5
+        flat = group.index("flat")
+        check(abs(f["y_pred_mean"][flat, 0] - 7) < 1e-5 and f["y_pred_std"][flat, 0] < 1e-5, "flat")
         check(list(own) == [int(g not in ("tiny", "Nowhere")) for g in group], own)
         lines = list(csv.DictReader(table))
-        check([r["station"] for r in lines] == group and
+        check([r["station"] for r in lines[:-1]] == group[:-1] and
               np.allclose([float(r["y_mean"]) for r in lines], f["y_pred_mean"][:, 0]), "table")
         for name in ("Oslo", "tiny", "(pooled)"):
             tutti("predict", "out/model.h5", "new.csv", "-o", "q.h5", "--force", "--group", name,
@@ -107,12 +112,13 @@ def check_predictions(rows):
 
 def check_refused(rows):
     tutti("predict", "out/model.h5", "new.csv", "--group", "Osla", code=64, says="did you mean 'Oslo'")
-    tutti("export", "out/model.h5", "--c", code=64, says="choose one with --group")
-    tutti("export", "out/model.h5", "--c", "--group", "Oslo")
-    check(pathlib.Path("model.c").exists(), "model.c")
+    tutti("export", "out/model.h5", "--onnx", code=64, says="choose one with --group")
+    tutti("export", "out/model.h5", "--c", "-o", "Oslo.c", "--group", "Oslo")
+    check("Oslo_predict(const double *x" in pathlib.Path("Oslo.c").read_text(), "Oslo.c")
     for change, says in (({"search": {"preset": "good"}}, "by and search cannot be used together"),
                          ({"ensembles": [{"name": n} for n in "ab"]}, "by needs one ensemble"),
-                         ({"train": {"label_noise": 0.1}}, "by and train.label_noise cannot be used together")):
+                         ({"train": {"label_noise": 0.1}}, "by and train.label_noise cannot be used together"),
+                         ({"by_transfer": "pooled"}, "by_transfer and train.resample cannot be used together")):
         train("bad", "d.csv", {**JOB, **change}, code=78, says=says)
     gap = [{**r, "z": "" if r["station"] == "Oslo" else r["a"]} for r in rows]
     write_rows("z.csv", gap, ("station", "a", "b", "y", "z"))
@@ -123,6 +129,71 @@ def check_refused(rows):
           says="none of the 7 groups has 100 rows")
     train("bad", write_rows("gap.csv", [{**rows[0], "station": ""}] + rows), code=65,
           says="the value is missing (by)")
+
+
+def check_export(model, new, names, transformed=""):
+    """One C file with all groups: the predictions of tutti predict; unknown groups have those of all rows."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        return
+    tutti("predict", model, new, "-o", "e.h5", "--force")
+    tutti("export", model, "--c", "-o", f"all{transformed}.c")
+    run(compiler, "-std=c17", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared",
+        f"all{transformed}.c", "-o", f"./all{transformed}.so", "-lm")
+    predict = getattr(ctypes.CDLL(f"./all{transformed}.so"), f"all{transformed}_predict")
+    with open(new, newline="") as table, h5py.File("e.h5") as f:
+        own = f["group_own"][()][f["sample_group"][()]]
+        for i, row in enumerate(csv.DictReader(table)):
+            x, out = (ctypes.c_double * 2)(float(row["a"]), float(row["b"])), (ctypes.c_double * 4)()
+            at = [ctypes.byref(out, 8 * k) for k in range(4)]
+            name = "5" if row["station"] == "05.0" else row["station"]
+            check(predict(name.encode(), x, *at) == own[i], f"C: {name}")
+            want = [f[k][i, 0] for k in names]
+            check(np.allclose(out, want, rtol=1e-4, atol=1e-6, equal_nan=True), (name, list(out), want))
+
+
+def check_transfer(rows):
+    """All groups begin with the network of all: its frozen layers are theirs. Same bits on other
+    ranks and after a kill in each of the two trainings."""
+    job = {**JOB, "by_transfer": "pooled", "train": {"epochs": 400, "freeze": 2},
+           "data": {**JOB["data"], "normalize": {"y": "yeo_johnson", "*": "standard"}}}
+    said = train("transfer", "d.csv", job)
+    check("one ensemble learns from the 247 rows of all groups" in said, said)
+    with h5py.File("transfer/model.h5") as m, h5py.File("transfer/transfer/model.h5") as first:
+        all_w, w = m["net/parameters"][()].reshape(7, 3, -1), first["net/parameters"][()].reshape(3, -1)
+        last = 6 + 1  # of the output layer
+        check((all_w[..., :-last] == w[:, :-last]).all(), "frozen layers")
+        check((all_w[..., -last:] != w[:, -last:]).any(axis=2).all(), "the last layer")
+        check((m["scaler/x_mean"][()] == m["scaler/x_mean"][0]).all(), "common inputs")
+        check(len(set(m["scaler/y_mean"][:, 0])) == 7, "targets of each group")
+    with h5py.File("transfer/results.h5") as r, h5py.File("transfer/transfer/results.h5") as first:
+        tested = r["sample"][()][r["sample_group"][()] > 0]
+        check(sorted(tested) == sorted(first["sample"][()]), "both trainings test the same rows")
+    train("transfer3", "d.csv", job, ranks=3)
+    killed = {**job, "data": {**job["data"], "file": "d.csv"}, "checkpoint": {"every": "0.01s"},
+              "run": {**job["run"], "directory": "killed"}}
+    for out in ("killed/transfer", "killed"):
+        kill_when_saved(out, "train", write_json("killed.json", killed))
+    tutti("train", "killed.json")
+    check_same("transfer", "transfer3", "killed")
+    check_export("transfer/model.h5", "new.csv", [*PER_ROW[1:3], "y_pred_std_aleatoric", PER_ROW[3]], "2")
+
+
+def check_diverged(rows):
+    """A group whose members all diverge changes no other group, and is left out of the C file."""
+    plain = {**JOB, "data": {**JOB["data"], "normalize": {"y": "none", "*": "standard"}},
+             "by_small": "none", "calibration": {}}
+    wild = [{**r, "station": "wild", "y": f"{(-1) ** i}e30"} for i, r in enumerate(rows[:40])]
+    train("calm", "d.csv", plain)
+    said = train("wild", write_rows("wild.csv", rows + wild), plain, code=(0, 76))
+    with h5py.File("calm/model.h5") as a, h5py.File("wild/model.h5") as b:
+        n = len(a["net/parameters"])
+        check(texts(b, "ensemble_name")[-1] == "wild" and (b["member_weight"][-3:] == 0).all(), said)
+        check(np.array_equal(a["net/parameters"][()], b["net/parameters"][:n]), "a diverged group")
+    tutti("predict", "wild/model.h5", "wild.csv", "-o", "w.h5")
+    with h5py.File("w.h5") as f:
+        none = [r["station"] in ("wild", "tiny") for r in rows + wild]
+        check(list(np.isnan(f["y_pred_mean"][:, 0])) == none, "predictions of a diverged group")
 
 
 def check_without_pooled(rows):
@@ -155,6 +226,7 @@ def main():
     said = train("out", "d.csv")
     check("by station: 6 groups of 30 to 60 rows, and one ensemble for all rows" in said, said)
     check("1 group has too few rows with labels" in said and "tiny (4)" in said, said)
+    check("1 group has one value of a target in all training rows, which is predicted: flat (30)" in said, said)
     check_law(rows)
     kfold = {**JOB, "train": {"epochs": 3, "resample": "kfold", "folds": 3}}
     twice = rows + [r for r in rows if r["station"] == "Oslo"]  # rows of one group are equal
@@ -169,6 +241,9 @@ def main():
         check(np.array_equal(a["net/parameters"][first:], b["net/parameters"][first:]), "sorted")
     check_predictions(rows)
     check_refused(rows)
+    check_export("out/model.h5", "new.csv", [*PER_ROW[1:3], "y_pred_std_aleatoric", PER_ROW[3]])
+    check_transfer(rows)
+    check_diverged(rows)
     check_without_pooled(rows)
     check_expected_size()
 
