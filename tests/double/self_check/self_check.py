@@ -34,7 +34,7 @@ FAULTS = {
 }
 SEED = random.randrange(1 << 16)
 CALLS = 60, 3  # of one step in a self-check; verified ones in a training; at least
-HANG_LIMIT = "10"  # seconds
+HANG_LIMIT = "30"  # seconds
 
 
 def fault_of(path, name, training=False):
