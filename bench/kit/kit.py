@@ -20,12 +20,13 @@ STATE_QUERY = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
 
 
 class Out:
-    """All results, as lines of JSON in a file and as text."""
+    """All results, as lines of JSON in a file and as text; after those of earlier calls."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, earlier=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lines = open(self.folder / "lines.jsonl", "w", encoding="utf-8")
+        self.lines.write(earlier)
         self.log = open(self.folder / "log.txt", "w", encoding="utf-8")
 
     def line(self, **what):
@@ -44,23 +45,23 @@ class Out:
 
 
 class Clock:
-    """The time of the whole run, and of the part that is running."""
+    """The time of the whole run, and of the part that is running. `now`: seconds."""
 
-    def __init__(self, minutes):
-        self.begin = time.monotonic()
+    def __init__(self, minutes, now=time.monotonic):
+        self.now, self.begin = now, now()
         self.end = self.part_end = self.begin + 60 * minutes
 
     def passed(self):
-        return time.monotonic() - self.begin
+        return self.now() - self.begin
 
     def part(self, weight, weights_left):
         """Start a part. It may use its share, by weight, of the time that is left: a part that ends
         early leaves more to those after it. `weights_left`: the sum for this part and those."""
-        now = time.monotonic()
+        now = self.now()
         self.part_end = now + (self.end - now) * weight / weights_left
 
     def left(self):
-        return self.part_end - time.monotonic()
+        return self.part_end - self.now()
 
 
 def program(name, build, pack=ROOT):
@@ -203,6 +204,54 @@ class Result:
         self.us, self.least, self.most = statistics.median(us), us[0], us[-1]
 
 
+class Run:
+    """What the lines of a run say. tests: those that passed; heads: {(program, workload, way,
+    precision): line} of what computed as the reference; heats: [(line at the end, [Result])];
+    jobs: {(program, job): [us]}; done: other parts."""
+
+    def __init__(self, machine):
+        self.machine, self.tests, self.heads, self.heats = machine, set(), {}, []
+        self.jobs, self.done, self.times = {}, set(), {}
+
+    def read(self, line):
+        program, key = line.get("program"), tuple(line.get(word) for word in KEY)
+        if program == "test" and line["result"] == "passed":
+            self.tests.add(line["test"])
+        elif program == "device" and line["when"] == "before":
+            self.times = {}
+        elif program == "device":
+            self.heats.append((line, [Result(self.heads[key], times)
+                                      for key, times in self.times.items() if key in self.heads]))
+        elif program == "profile":
+            self.done.add(line["workload"])
+        elif line.get("job") and line["us"] is not None:
+            self.jobs.setdefault((program, line["job"]), []).append(line["us"])
+        elif "check_difference" in line:
+            self.heads[key] = line
+        elif "round" in line and "steps" in line:
+            self.times.setdefault(key, []).append((line["steps"], line["seconds"]))
+
+
+KEY = ("program", "workload", "way", "precision")
+
+
+def whole_lines(path):
+    """The text of a file, without a last line that was not written to its end."""
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    return text[:text.rfind("\n") + 1]
+
+
+def read_runs(text):
+    """The runs in lines of JSON; those of several calls follow each other."""
+    runs = []
+    for line in map(json.loads, text.splitlines()):
+        if line.get("program") == "machine":
+            runs.append(Run(line))
+        else:
+            runs[-1].read(line)
+    return runs
+
+
 def flops(head):
     """Of the matrix products of one step of the ensemble; the first layer has no input gradient."""
     widths = head["widths"]
@@ -210,10 +259,12 @@ def flops(head):
     return 2 * head["batch"] * (3 * weights - widths[0] * widths[1]) * head["members"]
 
 
+RIVALS = ("torch", "jax", "cublas")
+
+
 def rival(results):
-    """The fastest rival for the ratios: every program but tutti."""
-    rivals = [r.us for r in results if r.head["program"] != "tutti"]
-    return min(rivals) if rivals else None
+    """The fastest other program, for the ratios; None if there is none."""
+    return min((r for r in results if r.head["program"] in RIVALS), key=lambda r: r.us, default=None)
 
 
 def table(workload, precision, results, roofs):
@@ -227,7 +278,7 @@ def table(workload, precision, results, roofs):
         part = f"{rate / roof / 10:.1f}" if roof else "-"
         size = f"{head['bytes'] / 2**20:.0f}" if head.get("bytes") else "-"
         warm = head.get("prepare_s", 0) + head.get("warm_up_s", 0)
-        ratio = f"{best / r.us:.2f}" if best else "-"
+        ratio = f"{best.us / r.us:.2f}" if best else "-"
         lines.append(f"| {head['program']} | {head['way']} | {r.us:.2f} ({r.least:.2f} to "
                      f"{r.most:.2f}) | {1e6 * head['members'] / r.us:.4g} | {rate:.1f} | {part} | "
                      f"{size} | {warm:.1f} | {ratio} |")

@@ -105,6 +105,12 @@ enum { TT_GPU_PATH_WAYS = (int)TT_GPU_PATH_COUNT * (int)TT_PRECISION_COUNT };
 #define TT_GPU_PATH_WAY(path, precision) ((int)(path) * (int)TT_PRECISION_COUNT + (int)(precision))
 #define TT_GPU_PATH_BIT(path, precision) (1u << TT_GPU_PATH_WAY(path, precision))
 
+/* Sets of TT_GPU_PATH_BIT, by the self-check of a GPU. */
+typedef struct tt_gpu_path_check {
+  unsigned failed;   /* never taken */
+  unsigned unproven; /* without a result: taken only by name, but for the layered path in fp32 */
+} tt_gpu_path_check;
+
 enum { TT_MAX_CONFORMAL = 16 }; /* largest number of levels of calibration.conformal */
 
 /* NULL-terminated lists of names; the index is the enum value. */

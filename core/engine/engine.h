@@ -15,12 +15,12 @@ TT_BEGIN_C
 
 /* Hardware that the engine may use, and what it is to hold. */
 struct tt_resources {
-  int threads;            /* >= 1 */
-  tt_simd simd;           /* cpu engine only */
-  int device;             /* GPU number, cuda engine only */
-  tt_gpu_path path;       /* cuda engine only */
-  tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
-  unsigned failed_paths;  /* TT_GPU_PATH_BIT of those that failed the self-check: never taken */
+  int threads;             /* >= 1 */
+  tt_simd simd;            /* cpu engine only */
+  int device;              /* GPU number, cuda engine only */
+  tt_gpu_path path;        /* cuda engine only */
+  tt_precision precision;  /* of the matrix products in training; cpu engine: fp32 only */
+  tt_gpu_path_check check; /* cuda engine only */
   /* For members that several engines train together: the parameters whose slots, best weights,
    * averages this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;

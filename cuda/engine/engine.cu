@@ -177,12 +177,12 @@ static void set_state_constants(tt_engine *e)
 /* Block and cluster give the same bits, so auto may leave a choice of clusters that do not all
  * run at the same time: it chooses again, as for a GPU with the multiprocessors that they can
  * use. */
-static tt_err choose_path(tt_engine *e, tt_gpu_path wanted, unsigned failed)
+static tt_err choose_path(tt_engine *e, tt_gpu_path wanted, tt_gpu_path_check check)
 {
   tt_path_choice chosen;
   int places = 0;
   tt_path_context context = {e->dev.shared_bytes,    e->precision,   e->dev.capability,
-                             e->dev.multiprocessors, e->slice.count, failed};
+                             e->dev.multiprocessors, e->slice.count, check};
   for (;;) {
     TT_TRY(tt_path_choose(e->cohort, &context, wanted, &chosen));
     if (wanted != TT_GPU_PATH_auto || chosen.path != TT_GPU_PATH_cluster) break;
@@ -208,7 +208,7 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   e->device_exchange = use->device_exchange;
   e->stop = use->stop;
   e->wanted = use->path;
-  TT_TRY(choose_path(e, use->path, use->failed_paths));
+  TT_TRY(choose_path(e, use->path, use->check));
   set_state_constants(e);
   TT_TRY(allocate_state(e));
   TT_TRY(allocate_arrays(e));

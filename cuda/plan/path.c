@@ -30,7 +30,7 @@ void tt_path_assess_layered(const tt_cohort *c, const tt_path_context *context,
 
 static int has_failed(const tt_path_context *context, int path)
 {
-  return (context->failed & TT_GPU_PATH_BIT(path, context->precision)) != 0;
+  return (context->check.failed & TT_GPU_PATH_BIT(path, context->precision)) != 0;
 }
 
 static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context, int path)
@@ -49,7 +49,8 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context
     snprintf(v.why, sizeof v.why, "it trains in fp32 only, not in %s",
              tt_choice_precision[context->precision]);
   else if (has_failed(context, path))
-    snprintf(v.why, sizeof v.why, "it failed the self-check in %s on this GPU (tutti doctor)",
+    snprintf(v.why, sizeof v.why,
+             "it has not passed the self-check in %s on this GPU (tutti doctor)",
              tt_choice_precision[context->precision]);
   else
     row->assess(c, context, &v);
@@ -105,6 +106,8 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
 {
   tt_path_context context = *wanted;
   context.precision = tt_path_precision(c, wanted->precision);
+  context.check.failed |=
+      context.check.unproven & ~TT_GPU_PATH_BIT(TT_GPU_PATH_layered, TT_PRECISION_fp32);
   out->ranks = 0;
   choose_by_shape(c, &context, out);
   choose_by_members(c, &context, out);

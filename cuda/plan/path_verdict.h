@@ -11,7 +11,7 @@ typedef struct tt_path_context {
   tt_precision precision;           /* requested */
   int capability;                   /* 10 * major + minor: 90 */
   int64_t multiprocessors, members; /* of the GPU; on it. Only for block or cluster; 0: unknown */
-  unsigned failed;                  /* TT_GPU_PATH_BIT of paths that must not be taken */
+  tt_gpu_path_check check;
 } tt_path_context;
 
 enum { TT_PATH_REASON_BYTES = 160 };

@@ -370,19 +370,13 @@ static void warn_unused(const tt_inventory *s, const tt_resource_request *reques
                 s->seen - s->used, s->seen);
 }
 
-/* Collective. Ways that failed on the GPU of any rank are left out by all. */
-static tt_err check_gpus(tt_comm *c, const tt_inventory *s, unsigned *failed)
+/* Collective. What the self-check leaves out on any rank is left out by all. */
+static tt_err check_gpus(tt_comm *c, const tt_inventory *s, int quiet, tt_gpu_path_check *paths)
 {
   tt_self_check check;
-  char way[32];
   TT_TRY(tt_self_check_gpu(c, s->ops, &s->mine, TT_SELF_CHECK_first, &check));
-  for (int i = 0; i < TT_GPU_PATH_WAYS; i++)
-    if (check.way[i].result == TT_SELF_CHECK_failed)
-      tt_log_this_rank(TT_LOG_WARN,
-                       "%s, %s, fails the self-check of %s, which is not used: %s; please report "
-                       "the output of tutti doctor --check --json",
-                       check.name, check.uuid, tt_self_check_way(i, way), check.way[i].text);
-  *failed = tt_self_check_failed(c, &check);
+  tt_self_check_log(&check, quiet);
+  *paths = tt_self_check_paths(c, &check);
   return TT_OK;
 }
 
@@ -415,11 +409,12 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            tt_resources *use)
 {
   tt_inventory *s = NULL;
-  unsigned failed = 0;
+  tt_gpu_path_check paths = {0, 0};
   tt_err e = tt_inventory_create(c, engines, request, &s);
   if (!e) e = tt_agree(c, s->rank_entry ? check_inventory_local(s, request) : TT_OK);
-  if (!e && s->mine.devices > 0) e = check_gpus(c, s, &failed); /* all ranks have one engine */
-  if (!e && failed & TT_SELF_CHECK_NEEDED) {
+  if (!e && s->mine.devices > 0)
+    e = check_gpus(c, s, request->quiet, &paths); /* all ranks have one engine */
+  if (!e && paths.failed & TT_SELF_CHECK_NEEDED) {
     e = refuse_gpus(c, engines, request, ops, use);
   } else if (!e) {
     *ops = s->ops;
@@ -429,7 +424,7 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
         .device = s->mine.device,
         .path = request->path,
         .precision = request->precision,
-        .failed_paths = failed,
+        .check = paths,
         .stop = tt_stop_signal_local,
         .device_exchange = tt_resources_exchange_on_device(
             request->exchange, sends_device_memory(s->ops), tt_comm_takes_gpu_memory_local())};

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 enum { OUTPUT_SIZE = 512, BLOCK = 1 << 16, TIME_LIMIT = 120 };
-static const char *const result_name[] = {"none", "unknown", "passed", "failed"};
+static const char *const result_name[] = {"none", "passed", "unknown", "failed"};
 
 const char *tt_self_check_way(int way, char text[32])
 {
@@ -127,16 +127,16 @@ static void check_local(int device, double limit, tt_self_check *out)
   char program[TT_PATH_MAX];
   double begin = tt_monotonic_seconds();
   if (!tt_process_find_tutti(program, sizeof program)) {
-    tt_log_this_rank(TT_LOG_DEBUG,
-                     "GPU %d is not checked: this program is not tutti, and TUTTI_EXE "
-                     "does not name one",
-                     device);
+    for (int way = TT_PRECISION_COUNT; way < TT_GPU_PATH_WAYS; way++) {
+      out->way[way].result = TT_SELF_CHECK_unknown;
+      snprintf(out->way[way].text, TT_SELF_CHECK_TEXT, "TUTTI_EXE does not name the program tutti");
+    }
     return;
   }
   tt_log_this_rank(TT_LOG_INFO,
                    "GPU %d, %s, is new to this build of tutti: it is compared with the CPU, once",
                    device, out->name);
-  for (int way = 0; way < TT_GPU_PATH_WAYS; way++) {
+  for (int way = TT_PRECISION_COUNT; way < TT_GPU_PATH_WAYS; way++) {
     check_way(program, device, way, limit, out);
     if (out->way[way].result == TT_SELF_CHECK_failed) /* twice */
       check_way(program, device, way, limit, out);
@@ -175,15 +175,35 @@ tt_err tt_self_check_gpu(tt_comm *c, const tt_engine_ops *ops, const tt_rank_res
   return TT_OK;
 }
 
-unsigned tt_self_check_failed(tt_comm *c, const tt_self_check *mine)
+tt_gpu_path_check tt_self_check_paths(tt_comm *c, const tt_self_check *mine)
 {
-  int64_t failed[TT_GPU_PATH_WAYS];
-  unsigned set = 0;
-  for (int i = 0; i < TT_GPU_PATH_WAYS; i++)
-    failed[i] = mine->way[i].result == TT_SELF_CHECK_failed;
-  tt_allreduce_max_i64(c, failed, TT_GPU_PATH_WAYS);
-  for (int i = 0; i < TT_GPU_PATH_WAYS; i++) set |= failed[i] ? 1u << i : 0u;
-  return set;
+  int64_t worst[TT_GPU_PATH_WAYS];
+  tt_gpu_path_check out = {0, 0};
+  for (int i = 0; i < TT_GPU_PATH_WAYS; i++) worst[i] = mine->way[i].result;
+  tt_allreduce_max_i64(c, worst, TT_GPU_PATH_WAYS);
+  for (int i = 0; i < TT_GPU_PATH_WAYS; i++) {
+    if (worst[i] == TT_SELF_CHECK_failed) out.failed |= 1u << i;
+    if (worst[i] == TT_SELF_CHECK_unknown) out.unproven |= 1u << i;
+  }
+  return out;
+}
+
+void tt_self_check_log(const tt_self_check *c, int quiet)
+{
+  char way[32];
+  for (int i = 0; i < TT_GPU_PATH_WAYS; i++) {
+    if (c->way[i].result == TT_SELF_CHECK_failed)
+      tt_log_this_rank(TT_LOG_WARN,
+                       "%s, %s, fails the self-check of %s, which is not used: %s; please report "
+                       "the output of tutti doctor --check --json",
+                       c->name, c->uuid, tt_self_check_way(i, way), c->way[i].text);
+    if (c->way[i].result != TT_SELF_CHECK_unknown || quiet) continue;
+    quiet = 1;
+    tt_log_this_rank(TT_LOG_INFO,
+                     "%s, %s: no result of the self-check of %s (%s); the layered path in fp32 is "
+                     "used, or what TUTTI_GPU_PATH names",
+                     c->name, c->uuid, tt_self_check_way(i, way), c->way[i].text);
+  }
 }
 
 json_t *tt_self_check_to_json(const tt_self_check *c)

@@ -4,7 +4,10 @@
  * The result is remembered for the UUID, the driver and the file of the cuda engine, in
  * $XDG_CACHE_HOME/tutti (or ~/.cache/tutti), a file for each. The jobs run in child processes,
  * `tutti check-device`, so that a hang or a crash ends nothing else; in a client of libtutti
- * TUTTI_EXE names this program, and without it only earlier results are known. */
+ * TUTTI_EXE names this program, and without it only earlier results are known.
+ *
+ * The result is the record of a path on hardware: of this machine code, driver and GPU. A list of
+ * such records in the source would know none of these for most builds. */
 #ifndef TT_SELF_CHECK_H
 #define TT_SELF_CHECK_H
 #include "core/base/json.h"
@@ -12,9 +15,9 @@
 #include "src/host/devices.h"
 
 typedef enum tt_self_check_result {
-  TT_SELF_CHECK_none,    /* the GPU does not have this path in this precision, or was not checked */
-  TT_SELF_CHECK_unknown, /* no memory, the GPU is busy, or the child does not work */
+  TT_SELF_CHECK_none, /* the GPU does not have this path in this precision, or was not checked */
   TT_SELF_CHECK_passed,
+  TT_SELF_CHECK_unknown, /* no memory, the GPU is busy, or no child that works */
   TT_SELF_CHECK_failed
 } tt_self_check_result;
 
@@ -46,12 +49,15 @@ typedef enum tt_self_check_when {
 tt_err tt_self_check_gpu(tt_comm *c, const tt_engine_ops *ops, const tt_rank_resources *mine,
                          tt_self_check_when when, tt_self_check *out);
 
-/* Collective. The TT_GPU_PATH_BIT of ways that failed on any rank: all ranks leave them out, so
- * that no result depends on the rank. */
-unsigned tt_self_check_failed(tt_comm *c, const tt_self_check *mine);
+/* Collective. Ways that failed, or that have no result, on any rank: all ranks leave them out, so
+ * that no result depends on the rank. Without a check (TT_SELF_CHECK_none) no way is left out. */
+tt_gpu_path_check tt_self_check_paths(tt_comm *c, const tt_self_check *mine);
 
 /* A GPU that fails here is not used: this path trains every network, and predicts. */
 #define TT_SELF_CHECK_NEEDED TT_GPU_PATH_BIT(TT_GPU_PATH_layered, TT_PRECISION_fp32)
+
+/* Warn of each way that failed; unless quiet, tell the first one that has no result. */
+void tt_self_check_log(const tt_self_check *c, int quiet);
 
 json_t *tt_self_check_to_json(const tt_self_check *c); /* for tutti doctor --json */
 

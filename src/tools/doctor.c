@@ -32,7 +32,7 @@ typedef struct measured {
   int links;
   tt_link link[MAX_LINKS];
   tt_self_check *check; /* [R] */
-  unsigned failed;      /* TT_GPU_PATH_BIT of ways that failed on any rank */
+  tt_gpu_path_check paths;
 } measured;
 
 static void add_problem(problems *dst, const char *text)
@@ -143,13 +143,13 @@ static void print_versions(const tt_resource_request *request)
 }
 
 /* The CUDA path that the members of the job take on the GPU of rank 0; "" if there is none. */
-static void find_path(const tt_inventory *s, const tt_job *job, unsigned failed,
+static void find_path(const tt_inventory *s, const tt_job *job, tt_gpu_path_check paths,
                       tt_diagnostics *dst, char text[TT_DIAGNOSTIC_SIZE])
 {
   const tt_rank_resources *p = &s->rank_entry[0];
   *text = '\0';
   if (!job || p->err || p->info.shared_bytes == 0) return;
-  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, failed, text, TT_DIAGNOSTIC_SIZE)) {
+  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, paths, text, TT_DIAGNOSTIC_SIZE)) {
     tt_diagnostics_add(dst, -1, tt_err_last());
     *text = '\0';
   }
@@ -194,7 +194,7 @@ static tt_err check_gpus(tt_comm *c, const tt_inventory *s, tt_self_check_when w
   TT_TRY(tt_agree(c, tt_comm_is_root(c) ? TT_ALLOC(out->check, s->ranks) : TT_OK));
   TT_TRY(tt_self_check_gpu(c, s->ops, &s->mine, when, &mine));
   tt_gatherv(c, &mine, sizeof mine, out->check, NULL);
-  out->failed = tt_self_check_failed(c, &mine);
+  out->paths = tt_self_check_paths(c, &mine);
   for (int i = 0; i < TT_GPU_PATH_WAYS; i++) {
     int failed = mine.way[i].result == TT_SELF_CHECK_failed;
     if (!failed && mine.way[i].result != TT_SELF_CHECK_unknown) continue;
@@ -329,7 +329,7 @@ static tt_err report_local(const tt_inventory *s, const measured *found, const t
   for (int i = 0; i < MAX_PROBLEMS; i++)
     for (int r = 0; r < s->ranks; r++)
       if (i < all[r].count) tt_diagnostics_add(f, r, all[r].text[i]);
-  find_path(s, job, found->failed, f, path);
+  find_path(s, job, found->paths, f, path);
   tt_diagnostics_check_inventory(f, s, request);
   tt_err e = TT_OK;
   if (json)

@@ -250,14 +250,14 @@ static void free_plan(tt_job_plan *p)
 }
 
 tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
-                          unsigned failed, char *text, int64_t capacity)
+                          tt_gpu_path_check check, char *text, int64_t capacity)
 {
   tt_job_plan p = {.cfg = cfg};
   tt_path_choice choice;
   const tt_path_context context = {.shared_bytes = gpu->shared_bytes,
                                    .capability = gpu->capability,
                                    .multiprocessors = gpu->multiprocessors,
-                                   .failed = failed};
+                                   .check = check};
   int64_t used = 0;
   tt_err e = read_shapes(&p);
   text[0] = '\0';

@@ -15,9 +15,8 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *o
 
 /* The CUDA path of each cohort of a job on `ranks` ranks with such a GPU, and the reason:
  * "block: 157 of 227 KiB ...".
- *   failed  TT_GPU_PATH_BIT of those that failed the self-check
  * Errors: those of reading the headers of the data; UNAVAILABLE (no
  * path: the message has the reason). */
 tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
-                          unsigned failed, char *text, int64_t capacity);
+                          tt_gpu_path_check check, char *text, int64_t capacity);
 #endif

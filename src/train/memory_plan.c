@@ -402,7 +402,7 @@ static tt_err find_gpu(const tt_comm *c, const tt_job *job, tt_path_context *gpu
                            .precision = job->use.precision,
                            .capability = info.capability,
                            .multiprocessors = info.multiprocessors,
-                           .failed = job->use.failed_paths};
+                           .check = job->use.check};
   return TT_OK;
 }
 

@@ -1,7 +1,7 @@
 /* self_check_jobs.c — see self_check_jobs.h. */
 #include "src/train/self_check_jobs.h"
 
-#include "src/host/resources.h"
+#include "src/train/self_check_internal.h"
 #include "src/train/verify.h"
 
 #include <inttypes.h>
@@ -13,32 +13,24 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-enum { ROWS = 45, TARGETS = 2, VALUES = 5, IMAGE_VALUES = 2 * 5 * 3, CLASSES = 3 };
-enum { ALL_STEPS = 1 << 20, MOST_MEMBERS = 6, TEXT = 1024, WHY = 160 };
+enum { ROWS = TT_SELF_CHECK_ROWS, TARGETS = 2, VALUES = 5, CLASSES = 3 };
+enum { ALL_STEPS = 1 << 20, MOST_MEMBERS = TT_SELF_CHECK_MEMBERS, TEXT = 1024 };
 /* Jobs of dense networks, of which a path trains those that it can, then one for each row of
- * TT_FRONT_KINDS; in tf32 every TENSOR_JOBS-th of them. */
-enum { DENSE_JOBS = 12, JOBS = DENSE_JOBS + TT_FRONT_KIND_COUNT, TENSOR_JOBS = 4 };
-_Static_assert((int)DENSE_JOBS >= (int)TT_LOSS_COUNT && (int)DENSE_JOBS >= (int)TT_ACT_COUNT &&
+ * TT_FRONT_KINDS; in tf32 every TENSOR_JOBS-th of them. Of those with a front only some train in a
+ * team and on rows of a caller, where their kernels are the same. */
+enum {
+  DENSE_JOBS = 12,
+  JOBS = DENSE_JOBS + TT_FRONT_KIND_COUNT,
+  TENSOR_JOBS = 5,
+  FRONTS_IN_ALL_WAYS = 4
+};
+_Static_assert((int)DENSE_JOBS >= (int)TT_LOSS_COUNT && (int)DENSE_JOBS > (int)TT_ACT_COUNT &&
                    (int)DENSE_JOBS >= (int)TT_OPT_COUNT &&
                    (int)DENSE_JOBS >= (int)TT_SCHEDULE_COUNT &&
                    (int)DENSE_JOBS >= (int)TT_INIT_COUNT,
                "each row has a turn");
-static const double value_tolerance = 1e-3; /* of losses and predictions, relative */
 
-/* One job on one path: the same members on the GPU and on the CPU. */
-typedef struct trial {
-  const tt_engine_ops *gpu, *cpu;
-  tt_resources use, on_cpu;
-  int number, fused;
-  int begun; /* the GPU has created an engine: a later error is one of the path */
-  tt_config *cfg;
-  tt_dataset *data;
-  tt_cohorts cohorts;
-  const tt_cohort *cohort;
-  tt_engine *mine, *theirs;
-  tt_state *before, *after, *again, *wanted; /* wanted: by the CPU */
-  char why[WHY];                             /* what the GPU computes wrong; "": nothing */
-} trial;
+typedef tt_self_check_trial trial;
 
 /* The job */
 
@@ -73,16 +65,26 @@ static tt_loss loss_of(const trial *t)
   return (tt_loss)(k % TT_LOSS_COUNT);
 }
 
+static int is_front(const trial *t) { return t->number >= DENSE_JOBS; }
+
 /* Layers and options of the layered path only. */
 static int is_rich(const trial *t) { return !t->fused && t->number % 2; }
+
+/* A network without a hidden layer, and no activation, has a number of its own. */
+static const char *hidden_of(const trial *t)
+{
+  static const char *const hidden[] = {"[9]", "[3, 17]", "[33, 6]", "[70, 5]", "[17, 17]"};
+  if (t->number == DENSE_JOBS - 1) return "[]";
+  if (t->number % 5 == 3 && t->use.path == TT_GPU_PATH_warp) return "[60, 5]"; /* its widest */
+  return hidden[t->number % 5];
+}
 
 /* Widths and batches that are no multiple of a vector or a tile, and a batch of all rows. */
 static void write_job(FILE *f, const trial *t)
 {
-  static const char *const hidden[] = {"[9]", "[3, 17]", "[33, 6]", "[]", "[70, 5]", "[17, 17]"};
   static const int batch[] = {15, 36, 20, ROWS};
-  int k = t->number, rich = is_rich(t), front = k >= DENSE_JOBS;
-  fprintf(f, "{model: {hidden: %s, activation: %s, init: %s", hidden[k % 6],
+  int k = t->number, rich = is_rich(t), front = is_front(t);
+  fprintf(f, "{model: {hidden: %s, activation: %s, init: %s", hidden_of(t),
           tt_choice_activation[(TT_ACT_relu + k) % TT_ACT_COUNT],
           tt_choice_init[k % TT_INIT_COUNT]);
   if (rich) fprintf(f, ", residual: true, layer_norm: %s", k % 3 ? "true" : "false");
@@ -101,6 +103,7 @@ static void write_job(FILE *f, const trial *t)
 /* Each member gets other learning rates, penalties and so on. */
 static void set_numbers(const trial *t, tt_cohort *c)
 {
+  int is_real = tt_output_labels(tt_loss_output_head(c->loss)) == TT_LABEL_TYPE_real;
   c->schedule = (tt_schedule)(t->number % TT_SCHEDULE_COUNT);
   c->schedule_options = (tt_schedule_options){1, {1}, 2.0f, 0.4f};
   for (int64_t i = 0; i < c->members; i++) {
@@ -118,7 +121,7 @@ static void set_numbers(const trial *t, tt_cohort *c)
     h->average_decay = 0.7f;
     if (!is_rich(t)) continue;
     h->dropout = i % 3 ? 0.2f : 0.0f;
-    h->label_noise = i % 2 && t->number % 3 == 0 ? 0.1f : 0.0f;
+    h->label_noise = i % 2 && is_real && t->number % 3 == 0 ? 0.1f : 0.0f;
   }
 }
 
@@ -139,7 +142,7 @@ static float draw(int64_t place, int64_t column)
 static tt_err create_data(trial *t)
 {
   tt_output output = tt_loss_output_head(loss_of(t));
-  int64_t inputs = t->number < DENSE_JOBS ? VALUES : IMAGE_VALUES;
+  int64_t inputs = is_front(t) ? TT_SELF_CHECK_VALUES : VALUES;
   TT_TRY(tt_dataset_create(ROWS, inputs, TARGETS, 0, &t->data));
   for (int64_t r = 0; r < ROWS; r++) {
     float *x = t->data->x + r * inputs, *y = t->data->y + r * TARGETS;
@@ -181,27 +184,6 @@ static tt_err start(const trial *t, const tt_engine_ops *ops, const tt_resources
   return ops->init(*out);
 }
 
-static void blame(trial *t, int64_t member, const char *what)
-{
-  const tt_cohort *c = t->cohort;
-  if (!*t->why)
-    snprintf(t->why, sizeof t->why, "job %d (%s, %s, %s), member %" PRId64 ": %s", t->number,
-             tt_choice_activation[c->model.layer[0].activation], tt_choice_loss[c->loss],
-             tt_choice_optimizer[c->optimizer], member, what);
-}
-
-static int are_apart(int64_t n, const float *a, const float *b)
-{
-  double size = 0.0, apart = 0.0;
-  for (int64_t i = 0; i < n; i++) {
-    if (isnan(a[i]) != isnan(b[i])) return 1;
-    if (isnan(b[i])) continue;
-    apart = fmax(apart, fabs((double)a[i] - b[i]));
-    size = fmax(size, fabs((double)b[i]));
-  }
-  return !(apart <= value_tolerance * size);
-}
-
 /* Compare the counters of a member, and the losses of its epochs. */
 static void compare_epochs(trial *t, int64_t i)
 {
@@ -209,11 +191,12 @@ static void compare_epochs(trial *t, int64_t i)
   int64_t epochs = a->epochs, first = i * epochs;
   if (a->f_step[i] != b->f_step[i] || a->f_epoch[i] != b->f_epoch[i] ||
       a->f_status[i] != b->f_status[i])
-    blame(t, i, "it ends a step or an epoch otherwise than the CPU");
+    tt_self_check_blame(t, i, "it ends a step or an epoch otherwise than the CPU");
   else if (t->use.precision == TT_PRECISION_fp32 &&
-           (are_apart(epochs, a->f_loss_train + first, b->f_loss_train + first) ||
-            are_apart(epochs, a->f_loss_validation + first, b->f_loss_validation + first)))
-    blame(t, i, "its losses are not those of the CPU");
+           (tt_self_check_are_apart(epochs, a->f_loss_train + first, b->f_loss_train + first) ||
+            tt_self_check_are_apart(epochs, a->f_loss_validation + first,
+                                    b->f_loss_validation + first)))
+    tt_self_check_blame(t, i, "its losses are not those of the CPU");
 }
 
 /* Each step on the GPU is taken by the CPU too, from the same state. */
@@ -232,7 +215,8 @@ static tt_err take_steps(trial *t)
     for (int64_t i = 0; i < all.count; i++) {
       double apart = tt_verify_apart(t->after, t->wanted, t->before, i);
       misses[i] = apart <= tt_verify_tolerance[t->use.precision] ? 0 : misses[i] + 1;
-      if (misses[i] >= TT_VERIFY_MISSES) blame(t, i, "its steps are not those of the CPU");
+      if (misses[i] >= TT_VERIFY_MISSES)
+        tt_self_check_blame(t, i, "its steps are not those of the CPU");
       compare_epochs(t, i);
     }
   }
@@ -249,9 +233,9 @@ static tt_err repeat(trial *t, tt_slice slice)
   if (!err) err = t->gpu->save(e, slice, t->again);
   for (int64_t i = slice.first; !err && i < slice.first + slice.count; i++)
     if (tt_state_hash(t->again, i) != tt_state_hash(t->after, i))
-      blame(t, i,
-            slice.count > 1 ? "it has other bits when it is trained again"
-                            : "it has other bits when it is trained alone");
+      tt_self_check_blame(t, i,
+                          slice.count > 1 ? "it has other bits when it is trained again"
+                                          : "it has other bits when it is trained alone");
   t->gpu->destroy(&e);
   return err;
 }
@@ -270,8 +254,8 @@ static tt_err compare_predictions(trial *t, tt_trained_ensemble *trained)
   if (!e) e = t->gpu->predict(trained, &t->use, ROWS, x, NULL, mine);
   if (!e) e = t->cpu->predict(trained, &t->on_cpu, ROWS, x, NULL, theirs);
   for (int64_t i = 0; !e && i < trained->members; i++)
-    if (are_apart(each, mine + i * each, theirs + i * each))
-      blame(t, i, "its predictions are not those of the CPU");
+    if (tt_self_check_are_apart(each, mine + i * each, theirs + i * each))
+      tt_self_check_blame(t, i, "its predictions are not those of the CPU");
   tt_free_all(&mine, &theirs);
   return e;
 }
@@ -287,8 +271,8 @@ static tt_err use_members(trial *t)
   TT_TRY(t->gpu->evaluate(t->mine, TT_VALIDATION, mine));
   TT_TRY(t->cpu->evaluate(t->theirs, TT_VALIDATION, theirs));
   for (int64_t i = 0; i < t->cohort->members; i++)
-    if (!(fabs(mine[i] - theirs[i]) <= value_tolerance * (1.0 + fabs(theirs[i]))))
-      blame(t, i, "its validation loss is not that of the CPU");
+    if (!(fabs(mine[i] - theirs[i]) <= tt_self_check_tolerance * (1.0 + fabs(theirs[i]))))
+      tt_self_check_blame(t, i, "its validation loss is not that of the CPU");
   tt_err e = tt_trained_ensemble_from_parts(1, &part, t->data, &trained);
   if (!e) e = TT_ALLOC(trained->w, trained->members * t->after->params);
   if (!e) e = compare_predictions(t, trained);
@@ -310,7 +294,11 @@ static tt_err compare(trial *t)
   TT_TRY(take_steps(t));
   TT_TRY(use_members(t));
   TT_TRY(repeat(t, all));
-  return repeat(t, (tt_slice){all.count - 1, 1});
+  TT_TRY(repeat(t, (tt_slice){all.count - 1, 1}));
+  if (t->use.path != TT_GPU_PATH_layered || (is_front(t) && t->number % FRONTS_IN_ALL_WAYS != 1))
+    return TT_OK;
+  TT_TRY(tt_self_check_team(t));
+  return tt_self_check_given_rows(t);
 }
 
 static void close_job(trial *t)
@@ -338,14 +326,14 @@ static const struct {
 #undef X
 };
 
-/* *done: 1 if the path can train these members. */
+/* *done: jobs that the path can train. */
 static tt_err check_job(trial *t, int *done)
 {
   tt_err e = create_job(t);
   if (!e) e = t->gpu->create(t->cohort, everyone(t), &t->use, &t->mine);
   int suits = e != TT_E_UNAVAILABLE;
   t->begun |= !e;
-  *done |= suits;
+  *done += suits;
   if (!e) e = compare(t);
   close_job(t);
   return suits ? e : TT_OK;
@@ -373,6 +361,7 @@ static tt_err check_way(trial *t, const char **answer)
   }
   int is_unknown = e == TT_E_MEM || e == TT_E_CONFIG || (e ? !t->begun : !done);
   *answer = is_unknown ? "unknown" : e || *t->why ? "failed" : "passed";
+  if (!e && !is_unknown && !*t->why) snprintf(t->why, sizeof t->why, "%d jobs", done);
   return e;
 }
 

@@ -5,7 +5,7 @@
 #define TT_SELF_CHECK_JOBS_H
 
 /* The child: argv = {tutti, check-device, GPU number, way (TT_GPU_PATH_WAY)}. Prints a line:
- *   passed        steps are those of the cpu engine within the tolerance of verify.h; losses,
+ *   passed N jobs steps are those of the cpu engine within the tolerance of verify.h; losses,
  *                 validation and predictions too; the bits are the same in one call of train, and
  *                 for a member alone
  *   failed TEXT   the GPU computes something else, or there is an error

@@ -1,48 +1,107 @@
 #!/usr/bin/python3
 """The self-check of a GPU finds each fault that is planted on each path (faulty_engine.h), and
-nothing on a sound engine; what it found decides what trains.
+nothing on a sound engine; what it found decides what trains. Without it, run.verify or another guard
+ends a training with that fault. The table in docs/internals/tests.md is FAULTS.
 
-$TUTTI is the program on the test double. Control: without a fault the same jobs pass.
+$TUTTI is the program on the test double. Control: without a fault the same jobs pass, and train.
 """
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "faults"))
 import harness as h  # noqa: E402
 
-UNAVAILABLE = 69
+UNAVAILABLE, INTERNAL, DEVICE, ABORTED = 69, 70, 72, -6
 WAYS = {"warp": 2, "block": 4, "layered": 6, "cluster": 8}  # in fp32: TT_GPU_PATH_WAY
-FAULTS = {"formula": "its steps are not those of the CPU",
-          "row": "its losses are not those of the CPU",
-          "bit": "it has other bits when it is trained again",
-          "error": "an illegal memory access was encountered",
-          "busy": "all CUDA-capable devices are busy or unavailable",
-          "none": ""}
-HANG_LIMIT = "6"  # seconds
+# What is planted; what the self-check and a training say; exit code of the training.
+FAULTS = {
+    "formula": ("a learning rate that is wrong by a hundredth", "its steps are not those of the CPU",
+                "is not that of the CPU", DEVICE),
+    "row": ("every eighth row is lost", "are not those of the CPU", "is not that of the CPU", DEVICE),
+    "race": ("a weight has other bits now and then, as by a race", "it has other bits when it is trained again",
+             "has other bits when it is computed again", DEVICE),
+    "bit": ("a bit of a weight flips once, in a random step",
+            "it has other bits when it is trained again",
+            "has other bits when it is computed again", DEVICE),
+    "error": ("an error of CUDA", "an illegal memory access was encountered",
+              "an illegal memory access was encountered", INTERNAL),
+    "crash": ("a crash", "its process was ended by signal 6", "", ABORTED),
+    "hang": ("a hang", "no answer within", "made no progress", h.STOPPED),
+}
+SEED = random.randrange(1 << 16)
+CALLS = 60, 3  # of one step in a self-check; verified ones in a training; at least
+HANG_LIMIT = "30"  # seconds
+
+
+def fault_of(path, name, training=False):
+    """TT_DOUBLE_FAULT; the step of a bit is another each time."""
+    step = random.Random(f"{SEED} {path}").randint(1, CALLS[training])
+    return f"{path} {name} {-step if training else step}" if name == "bit" else f"{path} {name}"
+
+
+def answer_child(folder, path, way, fault):
+    """The line of a child; that of its parent for one that hangs or crashes."""
+    env = h.environment(folder, {"TT_DOUBLE_FAULT": fault_of(path, fault)})
+    command = [h.TUTTI, "check-device", "0", str(way)]
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=1500)
+    return f"failed {done.returncode} signal 6" if done.returncode == ABORTED else done.stdout
 
 
 def find_faults(folder):
-    """The answer of the child for each fault and path."""
-    for fault, words in FAULTS.items():
-        for path, way in WAYS.items():
-            env = h.environment(folder, {"TT_DOUBLE_FAULT": f"{path} {fault}"})
-            said = subprocess.run([h.TUTTI, "check-device", "0", str(way)], env=env, check=False,
-                                  capture_output=True, text=True, timeout=300).stdout
-            begin = "unknown " if fault == "busy" else "failed "  # busy: says nothing about the path
-            right = said.startswith(begin) and words in said if words else said == "passed \n"
-            h.check(right, f"{path}, {fault}: {said}")
+    """The answer of the child for each fault and path; busy says nothing about the path. A sound path
+    has trained all jobs of dense networks, so each row of the tables."""
+    said = {"busy": "unknown all CUDA-capable devices are busy or unavailable", "none": "passed 12 jobs\n"}
+    for fault, (_, words, *_) in FAULTS.items():
+        said[fault] = f"failed {words}"
+    for path, way in WAYS.items():
+        for fault in [*said, "none"]:
+            if fault in ("hang", "crash"):  # see leave_out_a_path
+                continue
+            got = answer_child(folder, path, way, fault)
+            begin, _, words = said[fault].partition(" ")
+            if (path, fault) == ("layered", "none"):
+                words = " jobs\n"
+            h.check(got.startswith(begin) and words in got, f"{path}, {fault_of(path, fault)}: {got}")
+
+
+def end_training(folder):
+    """Without a self-check each fault ends a training on each path, before a checkpoint has it."""
+    for path in WAYS:
+        for fault in [*FAULTS, "none"]:
+            _, _, words, code = FAULTS.get(fault, ("", "", "", h.DONE))
+            options = ["run.device=gpu", "run.verify=1ms", "checkpoint.every=1000s",
+                       f"train.epochs={5 if fault == 'none' else 600}", "train.resample=none",
+                       f"run.watchdog={'3s' if fault == 'hang' else '10min'}"]
+            args = [*h.train_arguments(options), "--resume", "never"]
+            planted = fault_of(path, fault, True)
+            done = h.run(folder, 0, args, {"TT_DOUBLE_FAULT": planted, "TUTTI_SELF_CHECK": "0",
+                                           "TUTTI_GPU_PATH": path}, limit=200)
+            h.check(done.code == code and words in done.output,
+                    f"{planted}: exit {done.code}\n{done.output}")
+            saved = h.generations(folder / "out")
+            h.check(fault == "none" or not saved, f"{path}, {fault}: checkpoints {saved}")
+
+
+def compare_table():
+    text = (h.ROOT / "docs" / "internals" / "tests.md").read_text()
+    for what, found, words, code in FAULTS.values():
+        end = f"exit {code}: {words}" if code > 0 else "the process ends"
+        row = f"| {what} | {found} | {end} |"
+        h.check(row in text, f"not in docs/internals/tests.md: {row}")
 
 
 def settings(folder, fault, **env):
     """The program then checks in the child that it finds by TUTTI_EXE."""
-    return {"TUTTI_EXE": h.TUTTI, "XDG_CACHE_HOME": str(folder / fault), "TT_DOUBLE_FAULT": fault, **env}
+    return {"TUTTI_EXE": h.TUTTI, "XDG_CACHE_HOME": str(folder / fault), "TT_DOUBLE_FAULT": fault,
+            "TUTTI_SELF_CHECK": "900", **env}
 
 
 def run(folder, ranks, fault, args, **env):
-    return h.run(folder, ranks, args, settings(folder, fault, **env), limit=400)
+    return h.run(folder, ranks, args, settings(folder, fault, **env), limit=1500)
 
 
 def train(folder, ranks, fault, device, **env):
@@ -62,7 +121,8 @@ def leave_out_a_path(folder):
     """Two ranks on one GPU that crashes on the warp path: it is checked once, another path trains."""
     fails = "fails the self-check of warp in fp32, which is not used: its process was ended by "
     new = "is new to this build of tutti"
-    says(train(folder, 2, "warp crash", "gpu"), h.DONE, [fails + "signal 6", new], "crash")
+    says(train(folder, 2, "warp crash", "gpu"), h.DONE,
+         [fails + "signal 6", new, "please report the output of tutti doctor --check --json"], "crash")
     done = train(folder, 2, "warp crash", "gpu")
     says(done, h.DONE, [fails], "crash, again")
     h.check(new not in done.output, f"checked again: {done.output}")
@@ -71,15 +131,26 @@ def leave_out_a_path(folder):
          ["CUDA path: block: ", "passed by block in fp32, block in tf32, layered in fp32, layered in "
           "tf32, cluster in fp32\n", "fails the self-check of warp in fp32: its process"], "doctor")
     done = train(folder, 1, "warp crash", "gpu", TUTTI_GPU_PATH="warp")
-    says(done, UNAVAILABLE, ["warp cannot train these members: it failed the self-check"], "by name")
+    says(done, UNAVAILABLE, ["warp cannot train these members: it has not passed the self-check"],
+         "by name")
+
+
+def take_the_next_path(folder):
+    """Networks for block and cluster: the next path is taken if theirs fails."""
+    for path, taken, batch in (("block", "layered", 16), ("cluster", "block", 256)):
+        args = ["doctor", "job.yaml", *h.sets("run.device=gpu", "model.hidden=[64, 64]",
+                                              f"train.batch_size={batch}")]
+        for fault, more, name in (("none", [], path), ("error", ["--check"], taken)):
+            done = run(folder, 1, f"{path} {fault}", [*args, *more])
+            h.check(f"CUDA path: {name}: " in done.output, f"{path}, {fault}: {done.output}")
 
 
 def leave_out_the_gpu(folder):
     """No answer on the layered path, which every job needs: exit 69, or the CPU."""
-    fault = "layered hang"
+    fault = "layered hang"  # the time limit is that of a sound path too
     env = h.environment(folder, settings(folder, fault, TUTTI_SELF_CHECK=HANG_LIMIT))
     done = subprocess.run([h.TUTTI, "doctor", "--check", "--json"], env=env, check=False,
-                          capture_output=True, text=True, timeout=400)
+                          capture_output=True, text=True, timeout=1500)
     h.check(done.returncode == UNAVAILABLE, f"exit {done.returncode}\n{done.stderr}")
     found = json.loads(done.stdout)
     paths = {(row["path"], row["precision"]): row for row in found["self_checks"][0]["paths"]}
@@ -92,19 +163,30 @@ def leave_out_the_gpu(folder):
 
 
 def know_nothing(folder):
-    """A TUTTI_EXE that checks nothing is no reason to leave out a GPU, and not remembered."""
+    """A TUTTI_EXE that checks nothing is no reason to leave out a GPU, and not remembered; but without
+    a result only the layered path trains, or one that is named."""
     done = run(folder, 1, "none", ["doctor", "--check"], TUTTI_EXE="/bin/false")
     says(done, UNAVAILABLE, ["could not end the self-check of warp in fp32: exit code 1"], "false")
     h.check(not os.path.exists(folder / "none"), "remembered without a result")
+    no_result = "no result of the self-check of warp in fp32 (TUTTI_EXE does not name the program tutti)"
+    for path, taken in (("auto", "cuda fp32 layered"), ("warp", "cuda fp32 warp")):
+        done = train(folder, 1, "none", "gpu", TUTTI_EXE="", TUTTI_GPU_PATH=path)
+        says(done, h.DONE, [no_result], f"no result, {path}")
+        with h.h5py.File(folder / "out" / "model.h5") as f:
+            found = f["provenance"].attrs["arithmetic"]
+        h.check(taken in str(found), f"no result, {path}: {found}")
 
 
 def main():
+    compare_table()
     with h.workplace() as folder:
         find_faults(folder)
+        end_training(folder)
         know_nothing(folder)
         leave_out_the_gpu(folder)
         leave_out_a_path(folder)
-    h.finish(f"{len(FAULTS) - 1} faults on {len(WAYS)} paths, a hang and a crash")
+        take_the_next_path(folder)
+    h.finish(f"{len(FAULTS)} faults on {len(WAYS)} paths; seed {SEED}")
 
 
 if __name__ == "__main__":

@@ -320,8 +320,9 @@ TT_TEST (a_requested_cluster_is_used_or_rejected) {
   }
 }
 
-/* The next path, or fp32 on the same one; by name it is refused. */
-TT_TEST (a_path_that_failed_the_self_check_is_left_out) {
+/* The next path, or fp32 on the same one. By name a path that failed is refused; one without a
+ * result is taken. The layered path in fp32 is always there. */
+TT_TEST (a_path_that_has_not_passed_the_self_check_is_left_out) {
   const tt_gpu_path next[] = {
       [TT_GPU_PATH_warp] = TT_GPU_PATH_block, [TT_GPU_PATH_block] = TT_GPU_PATH_layered};
   for (int i = 0; i < SHAPES; i++) {
@@ -330,11 +331,20 @@ TT_TEST (a_path_that_failed_the_self_check_is_left_out) {
     tt_path_choice got;
     TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
     if (got.path == TT_GPU_PATH_layered) continue;
-    tt_gpu_path failed = got.path;
-    context.failed = TT_GPU_PATH_BIT(failed, TT_PRECISION_fp32);
+    tt_gpu_path taken = got.path;
+    for (int failed = 0; failed < 2; failed++) {
+      unsigned bit = TT_GPU_PATH_BIT(taken, TT_PRECISION_fp32);
+      context.check = failed ? (tt_gpu_path_check){bit, 0} : (tt_gpu_path_check){0, bit};
+      TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
+      TT_CHECK((int)got.path, >=, (int)next[taken]);
+      if (failed) refused(&c, context, taken, "has not passed the self-check");
+      if (!failed) TT_CHECK_OK(tt_path_choose(&c, &context, taken, &got));
+    }
+    context.check = (tt_gpu_path_check){0, ~0u};
+    context.precision = TT_PRECISION_tf32;
     TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
-    TT_CHECK((int)got.path, >=, (int)next[failed]);
-    refused(&c, context, failed, "failed the self-check");
+    TT_CHECK((int)got.path, ==, (int)TT_GPU_PATH_layered);
+    TT_CHECK((int)got.precision, ==, (int)TT_PRECISION_fp32);
   }
 }
 
