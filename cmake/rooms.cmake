@@ -119,6 +119,8 @@ tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi i
            io/checkpoint io/results src/host src/job)
 tutti_room(src/train USE core/base core/model core/groups core/stats core/engine cuda/plan mpi io/files io/data
            io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
+tutti_room(src/train/self_check USE core/base core/formulas core/front core/model core/stats core/engine mpi
+           src/host src/train)
 
 # Floor 5: code that uses runs.
 tutti_room(src/tools USE core/base core/front core/model core/stats core/engine mpi cuda/plan io/files

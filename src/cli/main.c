@@ -6,7 +6,7 @@
 #include "mpi/comm.h"
 #include "mpi/launch.h"
 #include "src/cli/cli_args.h"
-#include "src/train/self_check_jobs.h"
+#include "src/train/self_check/jobs.h"
 
 #include <errno.h>
 #include <malloc.h>

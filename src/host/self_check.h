@@ -1,4 +1,4 @@
-/* self_check.h — a GPU computes the jobs of src/train/self_check_jobs.h and is compared with the
+/* self_check.h — a GPU computes the jobs of src/train/self_check/jobs.h and is compared with the
  * cpu engine, before this build of tutti trains on it for the first time.
  *
  * The result is remembered for the UUID, the driver and the file of the cuda engine, in

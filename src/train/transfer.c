@@ -40,7 +40,6 @@ static tt_err set_options(const tt_job *job, tt_transfer *t)
   t->ensemble = job->cfg->ensemble[0];
   t->ensemble.train_freeze = 0;
   t->ensemble.train_layer_rates.count = 0;
-  t->ensemble.train_anchor = 0.0;
   cfg->ensemble = &t->ensemble;
   cfg->top_by.count = 0;
   cfg->top_by_transfer = TT_BY_TRANSFER_none;

@@ -1,7 +1,7 @@
-/* self_check_jobs.c — see self_check_jobs.h. */
-#include "src/train/self_check_jobs.h"
+/* jobs.c — see jobs.h. */
+#include "src/train/self_check/jobs.h"
 
-#include "src/train/self_check_internal.h"
+#include "src/train/self_check/internal.h"
 #include "src/train/verify.h"
 
 #include <inttypes.h>

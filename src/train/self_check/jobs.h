@@ -1,4 +1,4 @@
-/* self_check_jobs.h — the self-check of a GPU: small jobs that together use every row of the tables
+/* jobs.h — the self-check of a GPU: small jobs that together use every row of the tables
  * of formulas are computed on a path of the cuda engine, and by the cpu engine, in memory. This
  * runs in a child process of tt_self_check_gpu (src/host/self_check.h), as it may hang or crash. */
 #ifndef TT_SELF_CHECK_JOBS_H

@@ -1,5 +1,5 @@
-/* self_check_rows.c — see self_check_internal.h. Start reading at tt_self_check_given_rows. */
-#include "src/train/self_check_internal.h"
+/* rows.c — see internal.h. Start reading at tt_self_check_given_rows. */
+#include "src/train/self_check/internal.h"
 
 #include "src/train/verify.h"
 

@@ -1,5 +1,5 @@
-/* self_check_internal.h — what the self-check compares besides the calls of train:
- * self_check_rows.c, self_check_team.c. */
+/* internal.h — what the self-check compares besides the calls of train:
+ * rows.c, team.c. */
 #ifndef TT_SELF_CHECK_INTERNAL_H
 #define TT_SELF_CHECK_INTERNAL_H
 #include "core/model/cohort.h"

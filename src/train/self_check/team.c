@@ -1,5 +1,5 @@
-/* self_check_team.c — see self_check_internal.h. Start reading at tt_self_check_team. */
-#include "src/train/self_check_internal.h"
+/* team.c — see internal.h. Start reading at tt_self_check_team. */
+#include "src/train/self_check/internal.h"
 
 #include "core/base/mem.h"
 
