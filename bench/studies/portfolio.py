@@ -45,6 +45,8 @@ RECIPES = {
     "relu": {"activation": "relu", "hidden": [128, 128]},
     "ple": PLE,
     "ple-16": {"front": ["ple 16"]},
+    "ple-16-residual": {"front": ["ple 16"], "residual": True},
+    "ple-16-decay-residual": {"front": ["ple 16"], "residual": True, **DECAY},
     "ple-residual": {**PLE, "residual": True},
     "ple-decay": {**PLE, **DECAY},
     "ple-decay-residual": {**PLE, **DECAY, "residual": True},

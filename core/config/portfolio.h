@@ -9,5 +9,7 @@
   X(residual, "model: {residual: true}")                                                           \
   X(sine, "model: {residual: true, activation: sine}, "                                            \
           "train: {optimizer: adamw, weight_decay: 0.1}")                                          \
-  X(decay, "model: {residual: false}, train: {optimizer: adamw, weight_decay: 0.1}")
+  X(decay, "model: {residual: false}, train: {optimizer: adamw, weight_decay: 0.1}")               \
+  X(ple, "model: {residual: true, front: [ple 16]}, "                                              \
+         "train: {optimizer: adamw, weight_decay: 0.1}")
 #endif

@@ -145,7 +145,7 @@ def check_names_of_classes(best):
     says = "'oak' is none of the classes (aster, blue, rose, tulip)"
     tutti("evaluate", "named1/model.h5", "wilted.csv", code=65, says=says)
     for wrong, says in (("{kin: [a, b]}", "'kin' is none of the targets: kind"), ("{kind: a}", "expected 2 to 1024 names"),
-                        ("{}", "the mapping is empty"), ("a", "expected a mapping from columns to lists of names")):
+                        ("{}", "data.classes: 0 elements; 1 to 10000 are allowed"), ("a", "expected a mapping from columns to lists of names")):
         tutti("plan", "named1/job.yaml", "--set", f"data.classes={wrong}", code=78, says=says)
     tutti("plan", "named1/job.yaml", "--set", "ensembles[0].train.loss=mse", code=78, says="set its train.loss to cross_entropy")
 
