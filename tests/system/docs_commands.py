@@ -64,6 +64,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "python3 torch_peer.py": "needs PyTorch; python.q_learning plays less of it",
     "python3 picture.py": "needs the records of the commands before it",
     "tar xJf pack": "needs the archive of bench/pack",
+    "pack/bench/gpu": "needs the archive of bench/pack",
     "patch ": "changes the tree; rows.add_one_of_each applies all patches",
     "pip install": "needs a network; python.package builds the wheel and uses it",
     "module ": "needs a cluster",
