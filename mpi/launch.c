@@ -49,6 +49,12 @@ int tt_launch_ranks_local(void)
   return ranks > 1 && parent_has_variable(rank) ? 1 : ranks;
 }
 
+/* Only rank 0 prints the error, and `srun --kill-on-bad-exit` ends it once another rank exits. */
+static void wait_for_root(int rank)
+{
+  if (rank > 0) sleep(3);
+}
+
 #ifdef OPEN_MPI
 /* Detect srun without PMIx: otherwise Open MPI ends the program inside MPI_Init, with a long text
  * on every rank. */
@@ -59,13 +65,15 @@ static tt_err check_pmix(void)
   if (!getenv("SLURM_STEP_ID") || !rank || getenv("PMIX_RANK") || getenv("OMPI_COMM_WORLD_SIZE"))
     return TT_OK;
   tt_log_set_rank(atoi(rank), 1);
-  if (!pmi2 || OMPI_MAJOR_VERSION > 4)
+  if (!pmi2 || OMPI_MAJOR_VERSION > 4) {
+    wait_for_root(atoi(rank));
     return TT_FAIL(
         UNAVAILABLE,
         "srun started this program without PMIx (--mpi=%s), which Open MPI needs: start with "
         "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows the choices), or with "
         "mpirun inside the job",
         pmi2 ? "pmi2" : "none");
+  }
   tt_log_root(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
                            "`srun --mpi=pmix tutti ...`");
   return TT_OK;
@@ -77,12 +85,14 @@ tt_err tt_launch_check_local(void)
 #ifdef MPI_SERIAL
   const char *rank;
   int ranks = read_ranks(&rank);
-  if (ranks > 1) tt_log_set_rank(atoi(getenv(rank)), ranks);
-  if (ranks > 1)
+  if (ranks > 1) {
+    tt_log_set_rank(atoi(getenv(rank)), ranks);
+    wait_for_root(atoi(getenv(rank)));
     return TT_FAIL(UNAVAILABLE,
                    "this tutti was built without MPI, for one process, but a launcher has started "
                    "%d: each would do all of the work; start one process, or build tutti with MPI",
                    ranks);
+  }
 #elif defined(OPEN_MPI)
   TT_TRY(check_pmix());
 #endif
