@@ -49,11 +49,13 @@ int tt_launch_ranks_local(void)
   return ranks > 1 && parent_has_variable(rank) ? 1 : ranks;
 }
 
+#if defined(OPEN_MPI) || defined(MPI_SERIAL)
 /* Only rank 0 prints the error, and `srun --kill-on-bad-exit` ends it once another rank exits. */
 static void wait_for_root(int rank)
 {
   if (rank > 0) sleep(3);
 }
+#endif
 
 #ifdef OPEN_MPI
 /* Detect srun without PMIx: otherwise Open MPI ends the program inside MPI_Init, with a long text
