@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +51,13 @@ int tt_launch_ranks_local(void)
 }
 
 #if defined(OPEN_MPI) || defined(MPI_SERIAL)
-/* Only rank 0 prints the error, and `srun --kill-on-bad-exit` ends it once another rank exits. */
+/* Only rank 0 prints the error, and `srun --kill-on-bad-exit` sends SIGTERM to all once one exits:
+ * so rank 0 exits first, and the others still with the exit code of the error. */
 static void wait_for_root(int rank)
 {
-  if (rank > 0) sleep(3);
+  if (rank == 0) return;
+  signal(SIGTERM, SIG_IGN);
+  sleep(3);
 }
 #endif
 

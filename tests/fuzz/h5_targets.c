@@ -90,17 +90,18 @@ static void name_columns(tt_columns *columns, int64_t count, const char *const *
 /* A pool with rows that are excluded: the program writes no such dataset. */
 static void begin_pool(const fuzz_target *t, const char *folder)
 {
-  static const int64_t row[] = {3, 5};
-  const hsize_t two = 2;
+  enum { POOL_ROWS = 30 };
+  static const int64_t is_used[POOL_ROWS] = {[3] = 1, [5] = 1};
+  const hsize_t rows = POOL_ROWS;
   const char *path = fuzz_path("seed.h5");
   begin_ranks(t, folder);
   name_columns(&pool_input, 4, (const char *const[]){"a", "b", "c", "d"});
   name_columns(&pool_target, 2, (const char *const[]){"y0", "y1"});
   fuzz_write_file(path, seed[0].bytes, seed[0].count);
-  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &two, NULL);
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &rows, NULL);
   hid_t used_rows =
       H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  FUZZ_CHECK(H5Dwrite(used_rows, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, row) >= 0);
+  FUZZ_CHECK(H5Dwrite(used_rows, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, is_used) >= 0);
   H5Dclose(used_rows);
   H5Sclose(space);
   H5Fclose(file);

@@ -24,7 +24,7 @@ FAULTS = {
     "row": ("every eighth row is lost", "are not those of the CPU", "is not that of the CPU", DEVICE),
     "race": ("a weight has other bits now and then, as by a race", "it has other bits when it is trained again",
              "has other bits when it is computed again", DEVICE),
-    "bit": ("a bit of a weight flips once, in a random step",
+    "bit": ("a bit of a weight flips once, in some step of a training",
             "it has other bits when it is trained again",
             "has other bits when it is computed again", DEVICE),
     "error": ("an error of CUDA", "an illegal memory access was encountered",
@@ -32,13 +32,15 @@ FAULTS = {
     "crash": ("a crash", "its process was ended by signal 6", "", ABORTED),
     "hang": ("a hang", "no answer within", "made no progress", h.STOPPED),
 }
-SEED = random.randrange(1 << 16)
-CALLS = 60, 3  # of one step in a self-check; verified ones in a training; at least
+SEED = 7
+# Calls of one step whose bits are compared: of the first job of a self-check; verified ones in a
+# training; at least. (Rows of a caller are compared with the CPU, where one bit is nothing.)
+CALLS = 9, 3
 HANG_LIMIT = "30"  # seconds
 
 
 def fault_of(path, name, training=False):
-    """TT_DOUBLE_FAULT; the step of a bit is another each time."""
+    """TT_DOUBLE_FAULT; the step of a bit is another on each path."""
     step = random.Random(f"{SEED} {path}").randint(1, CALLS[training])
     return f"{path} {name} {-step if training else step}" if name == "bit" else f"{path} {name}"
 
