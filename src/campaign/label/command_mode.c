@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
+#include "src/host/stop_request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,6 +95,7 @@ static tt_err run_calls_until_done(tt_oracle_call *c)
 {
   int pause_ms = 0;
   while (c->group->state == TT_LABEL_GROUP_pending) {
+    if (tt_stop_signaled_local()) return TT_FAIL(STOPPED, "stopped by %s", tt_stop_signal_local());
     int ran = tt_oracle_call_is_running(c);
     TT_TRY(tt_oracle_call_poll(c));
     if (tt_oracle_call_is_ready(c)) TT_TRY(tt_oracle_call_start(c));
@@ -102,6 +104,14 @@ static tt_err run_calls_until_done(tt_oracle_call *c)
     if (c->group->state == TT_LABEL_GROUP_pending) poll(NULL, 0, pause_ms);
   }
   return TT_OK;
+}
+
+tt_err tt_label_group_call(const tt_config *cfg, const tt_columns *target, tt_label_group *g)
+{
+  tt_oracle_call call = {.cfg = cfg, .target = target, .group = g};
+  tt_err e = run_calls_until_done(&call);
+  tt_oracle_call_kill(&call);
+  return e;
 }
 
 /* The names of the targets are in header.csv of the parent directory. */
@@ -114,11 +124,7 @@ static tt_err label_group(const tt_config *cfg, const char *directory)
   tt_path_join(beside, "header.csv", header);
   tt_err e = tt_output_header_read_local(header, &target);
   if (!e) e = tt_label_group_open(directory, &group);
-  if (!e) {
-    tt_oracle_call call = {.cfg = cfg, .target = &target, .group = &group};
-    e = run_calls_until_done(&call);
-    tt_oracle_call_kill(&call);
-  }
+  if (!e) e = tt_label_group_call(cfg, &target, &group);
   tt_label_group_free(&group);
   tt_columns_free(&target);
   return e;

@@ -44,6 +44,12 @@ static tt_err unqueue_others(const tt_labeling *a)
   return e;
 }
 
+tt_err tt_oracle_withdraw_local(const tt_label_request *request)
+{
+  const tt_labeling none = {.request = request};
+  return unqueue_others(&none);
+}
+
 tt_err tt_label_points_create(tt_labeling *a)
 {
   const tt_label_request *q = a->request;
@@ -57,6 +63,7 @@ tt_err tt_label_points_create(tt_labeling *a)
   const tt_new_points n = {.count = own->count,
                            .row = own->row,
                            .random = own->random,
+                           .score = own->score,
                            .x = own->x,
                            .text = any ? text : NULL,
                            .round = (int32_t)q->round};
@@ -72,7 +79,7 @@ tt_err tt_label_points_create(tt_labeling *a)
 static int may_be_queued(const tt_label_request *q, const tt_point *t, int is_pending)
 {
   if (t->state == TT_POINT_proposed) return 1;
-  if (q->cfg->label_mode == TT_LABEL_ask || q->cfg->label_mode == TT_LABEL_files)
+  if (tt_label_is_asked(q->cfg) || q->cfg->label_mode == TT_LABEL_files)
     return t->state == TT_POINT_crashed && !tt_point_is_done(t, q->cfg->label_retries);
   return is_pending && (t->state == TT_POINT_crashed || t->state == TT_POINT_impossible ||
                         t->state == TT_POINT_expired);
@@ -108,7 +115,7 @@ tt_err tt_label_points_queue(tt_labeling *a)
       is_pending[a->group[i].query[k]] = a->group[i].state == TT_LABEL_GROUP_pending;
   tt_points_lock(a->request->points); /* nobody else asks for what is asked here */
   tt_err e = change(a, is_pending, TT_POINT_queued);
-  if (!e && mode != TT_LABEL_files && mode != TT_LABEL_ask)
+  if (!e && mode != TT_LABEL_files && !tt_label_is_asked(a->request->cfg))
     e = change(a, is_pending, TT_POINT_asked);
   tt_points_unlock(a->request->points);
   tt_free(is_pending);

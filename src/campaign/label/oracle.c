@@ -84,7 +84,9 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
 {
   char reason[1024];
   int root = tt_comm_is_root(c);
-  const tt_label_backend *backend = backends[request->cfg->label_mode];
+  int beside = request->cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+  const tt_label_backend *backend =
+      beside ? &tt_label_backend_beside : backends[request->cfg->label_mode];
   tt_err e = tt_agree(c, root ? tt_label_groups_create(a) : TT_OK);
   if (e) return e;
   tt_guarded_check_keep_local(1);
@@ -94,7 +96,7 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   tt_guarded_check_keep_local(0);
   if (e) return e;
   if (root) tt_label_points_collect(a, out, reason, sizeof reason);
-  if (root) log_labeled(out, reason);
+  if (root && !beside) log_labeled(out, reason);
   return TT_OK;
 }
 

@@ -84,7 +84,20 @@ typedef struct tt_label_backend {
 } tt_label_backend;
 
 extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
-    tt_label_backend_slurm, tt_label_backend_ask;
+    tt_label_backend_slurm, tt_label_backend_ask, tt_label_backend_beside;
+
+/* Whether others ask for the points: label.mode ask, campaign.mode asynchronous. */
+int tt_label_is_asked(const tt_config *cfg);
+/* For a shell: the command of a task, to which its directory is appended, with absolute paths: a job
+ * may start in another directory. Owner of *text: the caller, free. Errors: IO, MEM. */
+tt_err tt_label_task_command(const tt_label_request *q, char **text);
+/* Call the command until the group is labeled or has failed, or a signal requests a stop. Errors: as
+ * tt_oracle_label_group_local. */
+tt_err tt_label_group_call(const tt_config *cfg, const tt_columns *target, tt_label_group *g);
+
+/* The files `later` (stop 0) and `stop` (1) in the directory of a task. Remove: errors IO. */
+tt_err tt_label_task_mark(const char *directory, int stop, char path[TT_PATH_MAX], int *exists);
+tt_err tt_label_task_unmark(const char *directory, int stop);
 
 /* label_points.c: the queries in the record of the campaign */
 
@@ -148,7 +161,7 @@ tt_err tt_oracle_call_poll(tt_oracle_call *c);
 /* Kill the running call, if any; it does not count as crashed. */
 void tt_oracle_call_kill(tt_oracle_call *c);
 
-/* Slurm: a task whose group is not labeled reports the reason to the campaign, in a file `later`
- * (e is STOPPED) or `stop` (UNAVAILABLE) of the group. Called by tt_oracle_label_group_local. */
-void tt_label_task_report_local(const char *group, tt_err e);
+/* A task whose group is not labeled reports the reason to the campaign, in a file `later`
+ * (e is STOPPED) or `stop` (UNAVAILABLE) of its directory. */
+void tt_label_task_report_local(const char *directory, tt_err e);
 #endif

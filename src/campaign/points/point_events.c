@@ -3,7 +3,7 @@
  *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
  *   {"begin": 3, ...}: a round begins
  *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
- * state: one name, or one for each point. Other keys: row, round, random, x (proposed);
+ * state: one name, or one for each point. Other keys: row, round, random, score, x (proposed);
  * lease, until (asked); y (labeled); why; again. */
 #include "src/campaign/points/points_internal.h"
 
@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,15 +41,18 @@ json_t *tt_json_integers(int64_t n, const int64_t *value)
   return a;
 }
 
+json_t *tt_json_numbers(int64_t n, const double *value)
+{
+  json_t *a = json_array();
+  for (int64_t i = 0; i < n; i++) json_array_append_new(a, tt_json_number(value[i]));
+  return a;
+}
+
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value)
 {
   json_t *rows = json_array();
-  for (int64_t i = 0; i < n; i++) {
-    json_t *row = json_array();
-    for (int64_t k = 0; k < width; k++)
-      json_array_append_new(row, tt_json_number(value[i * width + k]));
-    json_array_append_new(rows, row);
-  }
+  for (int64_t i = 0; i < n; i++)
+    json_array_append_new(rows, tt_json_numbers(width, value + i * width));
   return rows;
 }
 
@@ -76,6 +80,19 @@ static int state_of(const json_t *event, int64_t i)
   for (int s = 0; name && tt_point_state_name[s]; s++)
     if (!strcmp(name, tt_point_state_name[s])) return s;
   return -1;
+}
+
+/* Seconds since 1970 of a text of tt_utc_text, 0 = it is none. */
+static int64_t time_of(const json_t *event)
+{
+  const char *text = json_string_value(json_object_get(event, "time"));
+  struct tm t = {0};
+  if (!text || sscanf(text, "%d-%d-%dT%d:%d:%dZ", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
+                      &t.tm_min, &t.tm_sec) != 6)
+    return 0;
+  t.tm_year -= 1900;
+  t.tm_mon--;
+  return (int64_t)timegm(&t);
 }
 
 /* What an event needs besides the states. */
@@ -145,10 +162,11 @@ tt_err tt_points_reserve(tt_points *p, int64_t more)
 static void create_point(tt_points *p, const json_t *event, int64_t i)
 {
   int64_t k = p->count++;
-  const json_t *row = at(event, "row", i), *x = at(event, "x", i);
+  const json_t *row = at(event, "row", i), *x = at(event, "x", i), *score = at(event, "score", i);
   p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
                            .round = (int32_t)json_integer_value(json_object_get(event, "round")),
-                           .random = (int8_t)json_integer_value(at(event, "random", i))};
+                           .random = (int8_t)json_integer_value(at(event, "random", i)),
+                           .score = json_is_number(score) ? json_number_value(score) : NAN};
   p->has_x[k] = (int8_t)tt_json_read_row(x, p->input.count, p->x + k * p->input.count);
 }
 
@@ -195,11 +213,14 @@ static tt_err apply(tt_points *p, const json_t *event, int64_t created, int64_t 
   int32_t lease;
   TT_TRY(tt_points_reserve(p, created));
   TT_TRY(add_lease(p, json_string_value(json_object_get(event, "lease")), &lease));
+  int64_t when = time_of(event);
+  p->revised |= json_is_true(json_object_get(event, "again"));
   for (int64_t i = 0; i < n; i++) {
     int64_t k = json_integer_value(at(event, "point", i));
     if (k == p->count) create_point(p, event, i);
     TT_TRY(change_point(p, event, i, k, lease));
     p->point[k].line = line;
+    p->point[k].time = when;
   }
   return TT_OK;
 }
@@ -246,11 +267,8 @@ static tt_err take(tt_points *p, const json_t *event, int64_t line)
   if (line == 1) TT_TRY(tt_point_header_read(event, &is_header, &p->input, &p->target));
   if (is_header) return TT_OK;
   if (line == 1 || !json_is_object(event)) return TT_FAIL(DATA, "this is no event of a campaign");
-  if (json_is_integer(json_object_get(event, "begin"))) {
-    p->begin_round = (int32_t)json_integer_value(json_object_get(event, "begin"));
-    p->begin_line = line;
-    return TT_OK;
-  }
+  if (json_is_integer(json_object_get(event, "begin")))
+    return tt_points_set_begin(p, json_integer_value(json_object_get(event, "begin")), line);
   TT_TRY(check(p, event, &created));
   return apply(p, event, created, line);
 }

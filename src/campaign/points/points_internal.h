@@ -11,12 +11,14 @@ struct tt_points {
   char *events, *file, *who; /* paths of events.jsonl and points.h5 */
   tt_columns input, target;
   int64_t count, capacity;
-  tt_point *point;    /* [capacity] */
-  double *x, *y;      /* [capacity][D], [capacity][T] */
-  int8_t *has_x;      /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
-  char **text;        /* [capacity][D]; NULL = no input of any point is a text */
-  int64_t begin_line; /* of the last event that begins a round, and its round; 0 = there is none */
-  int32_t begin_round;
+  tt_point *point; /* [capacity] */
+  double *x, *y;   /* [capacity][D], [capacity][T] */
+  int8_t *has_x;   /* [capacity] 1 = the inputs are known: of an event, or of points.h5 */
+  char **text;     /* [capacity][D]; NULL = no input of any point is a text */
+  int32_t rounds;
+  int64_t *begin; /* [rounds] lines of the events with which rounds 1, 2, ... begin, 0 = there is
+                     none; the capacity is the next power of two */
+  int revised;    /* tt_points_were_revised */
   int32_t leases;
   char **lease; /* [leases] names; the capacity is the next power of two */
 };
@@ -27,6 +29,8 @@ tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line
 int tt_point_may_become(int from, int to, int again);
 /* Check an event, append it, do it. Takes ownership of the object. */
 tt_err tt_point_event_add(tt_points *p, json_t *event);
+/* The event in this line begins a round. Errors: DATA, MEM. */
+tt_err tt_points_set_begin(tt_points *p, int64_t round, int64_t line);
 /* Memory for `more` points. Errors: MEM. */
 tt_err tt_points_reserve(tt_points *p, int64_t more);
 
@@ -40,6 +44,7 @@ tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *inp
 tt_err tt_json_line(json_t *value, char **text);
 /* Arrays of JSON: n numbers; n rows of `width` numbers, null for NaN. NULL when out of memory. */
 json_t *tt_json_integers(int64_t n, const int64_t *value);
+json_t *tt_json_numbers(int64_t n, const double *value);
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value);
 /* A row of numbers, NaN for null; 0 = it is none. */
 int tt_json_read_row(const json_t *row, int64_t width, double *value);

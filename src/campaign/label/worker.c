@@ -1,0 +1,163 @@
+/* worker.c — see oracle.h: the process of one worker of an asynchronous campaign. */
+#include "src/campaign/label/oracle_internal.h"
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/campaign/oracle_files.h"
+#include "src/campaign/points/requests.h"
+#include "src/campaign/state/file_names.h"
+#include "src/host/stop_request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_NAP_MS = 20 };
+
+typedef struct worker {
+  const tt_config *cfg;
+  const char *directory; /* DIR/label/0003 */
+  char name[32];         /* "worker 0003" */
+  int leaves;            /* label.concurrency is smaller now: it only tells what it has */
+  tt_columns input, target;
+  int64_t group; /* the newest one, or the next */
+} worker;
+
+/* Points */
+
+static tt_err write_input(const worker *w, const char *group, const tt_asked *a)
+{
+  char input[TT_PATH_MAX];
+  tt_path_join(group, w->cfg->label_format == TT_FORMAT_csv ? "input.csv" : "input.h5", input);
+  TT_TRY(tt_directory_create(group));
+  return tt_oracle_input_write_local(input, a->count, a->id, a->x, a->text, &w->input,
+                                     &(tt_row_ids){0});
+}
+
+/* The group names the lease: a worker that was killed gets the same points again. */
+static tt_err take_points(const worker *w, const char *group)
+{
+  char lease[64];
+  tt_asked a;
+  snprintf(lease, sizeof lease, "%s group %04" PRId64, w->name, w->group);
+  int64_t most = w->leaves ? 0 : w->cfg->label_rows_per_call;
+  tt_err e =
+      tt_ask_points_local(w->cfg->campaign_directory, w->name, lease, most, 0, w->input.count, &a);
+  if (!e) e = write_input(w, group, &a);
+  tt_asked_free(&a);
+  return e;
+}
+
+/* The workers of an array ask less often: they may be many, on a slow file system. A node is not
+ * held longer than label.max_wait. *ended: there is no more work. */
+static tt_err wait_for_points(const worker *w, const char *group, int *ended)
+{
+  int slurm = w->cfg->label_mode == TT_LABEL_slurm;
+  double since = tt_monotonic_seconds(), most_ms = 1e3 * w->cfg->label_poll_interval;
+  double nap_ms = MIN_NAP_MS;
+  if (!slurm && most_ms > 1e3) most_ms = 1e3;
+  for (;;) {
+    tt_err e = take_points(w, group);
+    if (e != TT_E_STOPPED && e != TT_E_ENDED) return e;
+    *ended = e == TT_E_ENDED || w->leaves ||
+             (slurm && tt_monotonic_seconds() - since > w->cfg->label_max_wait);
+    if (*ended) return TT_OK;
+    if (tt_stop_signaled_local()) return e;
+    poll(NULL, 0, (int)nap_ms);
+    nap_ms = 2.0 * nap_ms < most_ms ? 2.0 * nap_ms : most_ms;
+  }
+}
+
+/* Labels */
+
+static tt_err tell(const worker *w, const tt_label_group *g)
+{
+  char why[1024] = "", path[TT_PATH_MAX];
+  int64_t T = w->target.count;
+  double *y = NULL;
+  tt_err e;
+  if (g->state == TT_LABEL_GROUP_labeled) {
+    e = tt_label_group_read_labels(g, &w->target, &y, why, sizeof why);
+  } else {
+    tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
+    e = tt_file_read_text(path, why, sizeof why);
+    why[strcspn(why, "\n")] = '\0';
+    if (!e) e = TT_ALLOC(y, g->count * T);
+    for (int64_t i = 0; !e && i < g->count * T; i++) y[i] = (double)NAN;
+  }
+  do {
+    if (!e)
+      e = tt_tell_points_local(w->cfg->campaign_directory, w->name, g->count, g->id, T, y, why);
+  } while (e == TT_E_STOPPED && !tt_stop_signaled_local());
+  tt_free(y);
+  return e;
+}
+
+/* Failed groups stay for the user; the newest one, because its number is counted on. */
+static tt_err remove_group(const worker *w, int64_t number)
+{
+  char group[TT_PATH_MAX];
+  int labeled = 0, failed = 0;
+  if (number < 1) return TT_OK;
+  tt_label_group_directory(w->directory, number, group);
+  TT_TRY(tt_label_group_ended_local(group, &labeled, &failed));
+  return labeled ? tt_directory_remove(group) : TT_OK;
+}
+
+static tt_err label_group(worker *w, int *ended)
+{
+  char path[TT_PATH_MAX];
+  tt_label_group g = {0};
+  tt_label_group_directory(w->directory, w->group, path);
+  tt_err e = tt_label_group_open(path, &g);
+  if (e == TT_E_NOINPUT) {
+    e = wait_for_points(w, path, ended);
+    if (!e && *ended) return TT_OK;
+    if (!e) e = tt_label_group_open(path, &g);
+  }
+  if (!e) e = tt_label_group_call(w->cfg, &w->target, &g);
+  if (!e) e = tell(w, &g);
+  if (!e) e = remove_group(w, w->group - 1);
+  tt_label_group_free(&g);
+  w->group++;
+  return e;
+}
+
+/* The worker */
+
+static tt_err open_worker(worker *w)
+{
+  int64_t *number = NULL, count = 0;
+  const char *own = strrchr(w->directory, '/') + 1;
+  snprintf(w->name, sizeof w->name, "worker %.20s", own);
+  w->leaves = strtoll(own, NULL, 10) > w->cfg->label_concurrency;
+  for (int stop = 0; stop < 2; stop++) TT_TRY(tt_label_task_unmark(w->directory, stop));
+  TT_TRY(tt_points_columns_local(w->cfg->campaign_directory, &w->input, &w->target));
+  TT_TRY(tt_label_groups_list_local(w->directory, &number, &count));
+  w->group = count ? number[count - 1] : 1;
+  tt_free(number);
+  return TT_OK;
+}
+
+tt_err tt_worker_run_local(const tt_config *cfg, const char *directory)
+{
+  int ended = 0;
+  worker w = {.cfg = cfg};
+  char *absolute = realpath(directory, NULL);
+  if (!absolute) return TT_FAIL_ERRNO(NOINPUT, "%s", directory);
+  w.directory = absolute;
+  tt_stop_install_handlers_local();
+  tt_err e = open_worker(&w);
+  while (!e && !ended) e = label_group(&w, &ended);
+  if (!e && w.leaves) e = tt_directory_remove(absolute);
+  if (!tt_stop_signaled_local()) tt_label_task_report_local(absolute, e);
+  tt_columns_free(&w.input);
+  tt_columns_free(&w.target);
+  free(absolute);
+  return e;
+}
