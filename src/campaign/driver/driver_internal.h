@@ -114,8 +114,9 @@ typedef struct tt_point_list {
   tt_query *query; /* [count] of the last round in the history */
   double *x, *y;   /* [count][D], [count][T] */
 } tt_point_list;
-/* Collective: rank 0 has the record. before: no line of events.jsonl after it counts. Owner of *out:
- * the caller, after an error too. Errors: MEM. */
+/* Collective: rank 0 has the record.
+ *   before  no line of events.jsonl after it counts
+ * Owner of *out: the caller, after an error too. Errors: MEM. */
 tt_err tt_campaign_list_points(tt_campaign *k, tt_point_kind kind, int64_t before,
                                tt_point_list *out);
 void tt_point_list_free(tt_point_list *l);
@@ -127,16 +128,16 @@ static inline int tt_campaign_is_asynchronous(const tt_campaign *k)
   return k->cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
 }
 
-/* label_stage.c: the fraction of the new labels used for validation; the split of a new label,
- * which depends on its candidate alone. */
-double tt_campaign_validation_fraction(const tt_campaign *k);
-int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction);
-
 /* round_metrics.c */
 
 /* Set labels, diverged, rmse, nll, change and error of the round from its model and results.h5.
  * Collective. Errors: those of reading results.h5, DATA (results.h5 is not of this model), MEM. */
 tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round);
+/* The fraction of the new labels used for validation; the split of a new label,
+ * which depends on its candidate alone. */
+double tt_campaign_validation_fraction(const tt_campaign *k);
+int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction);
+
 /* Whether a row of the initial data is used for training or validation. */
 int tt_is_labeled_row(const tt_campaign *k, int64_t row);
 /* The number of labeled rows used for training or validation. */

@@ -2,7 +2,6 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/rng.h"
 #include "core/stats/metrics.h"
 #include "src/campaign/driver/driver_internal.h"
 
@@ -85,8 +84,8 @@ static tt_err check_labels(const tt_campaign *k)
   return TT_OK;
 }
 
-/* The labels that have come until now, in place of those of the queries. The next round begins here:
- * what is told later belongs to a later one. */
+/* The labels that have come until now, in place of those of the queries. The next round begins
+ * here: what is told later belongs to a later one. */
 static tt_err take_answered(tt_campaign *k)
 {
   int64_t line = 0;
@@ -166,21 +165,6 @@ tt_err tt_run_label_stage(tt_campaign *k)
 }
 
 /* merge */
-
-double tt_campaign_validation_fraction(const tt_campaign *k)
-{
-  int64_t count[TT_SPLITS] = {0};
-  if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
-  for (int64_t r = 0; r < k->data->rows; r++)
-    if (k->data->split[r] >= 0) count[k->data->split[r]]++;
-  return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
-}
-
-int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction)
-{
-  tt_random4 r = tt_random((uint64_t)k->cfg->run_seed, (uint64_t)row, TT_PURPOSE_SPLIT, 1, 0);
-  return (double)tt_uniform(r.v[0]) < fraction ? TT_VALIDATION : TT_TRAIN;
-}
 
 static tt_err add_labels_local(tt_campaign *k)
 {

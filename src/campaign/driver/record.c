@@ -42,8 +42,8 @@ tt_err tt_campaign_check_replay_local(const tt_campaign *k)
                  k->o->replay);
 }
 
-/* The record of the campaign that is repeated. It is copied when it is opened (TT_LINE_LOG_replace),
- * and points.h5 is never changed in place: links do. */
+/* The record of the campaign that is repeated. It is copied when it is opened
+ * (TT_LINE_LOG_replace), and points.h5 is never changed in place: links do. */
 static tt_err link_record(const tt_campaign *k)
 {
   static const char *const name[] = {"points.h5", "events.jsonl"};

@@ -63,27 +63,32 @@ tt_err tt_oracle_label(tt_comm *c, const tt_label_request *request, tt_query_lab
 /* Workers: campaign.mode asynchronous
  *
  * label.concurrency processes label beside the campaign, `tutti campaign task CAMPAIGN.yaml
- * DIR/label/0003`: children of rank 0, or with label.mode slurm the tasks of an array. A worker asks
- * for points of the record as `tutti ask` does, labels them in its group DIR/label/0003/0017, tells
- * the labels, and asks again, until the campaign has ended. Its newest group stays, and its failed
- * ones. Killed at any moment, it goes on with its newest group, or asks by the name of this group
- * for the same points again. label/0003/worker.log has its messages; `later` or `stop`, why the
- * oracle stopped it. */
-/* Start them, and those of earlier starts that have not told their labels. Local. Errors: UNAVAILABLE,
- * CANTCREAT, DATA, IO, MEM, STOPPED. */
+ * DIR/label/0003`: children of rank 0, or with label.mode slurm the tasks of an array. A worker
+ * asks for points of the record as `tutti ask` does, labels them in its group DIR/label/0003/0017,
+ * tells the labels, and asks again, until the campaign has ended. Its newest group stays, and its
+ * failed ones. Killed at any moment, it goes on with its newest group, or asks by the name of this
+ * group for the same points again. label/0003/worker.log has its messages; `later` or `stop`, why
+ * the oracle stopped it. */
+
+/* Start them, and those of earlier starts that have not told their labels. Local. Errors:
+ * UNAVAILABLE, CANTCREAT, DATA, IO, MEM, STOPPED. */
 tt_err tt_workers_begin_local(const tt_label_request *request, tt_workers **out);
 /* Start those again that have ended.
- *   progressed  labels have come, or none is wanted
+ *   progressed  1 = labels have come
  * Local. Errors: STOPPED (exit code 75 for label.max_wait), UNAVAILABLE, as above. */
 tt_err tt_workers_poll_local(tt_workers *w, int progressed);
-/* Kill them; with label.mode slurm they go on, unless the campaign has ended. Accepts NULL. Local. */
+/* Kill them; with label.mode slurm they go on, unless the campaign has ended. Accepts NULL.
+ * Local. */
 void tt_workers_end_local(tt_workers **w, int ended);
 
 /* The process of one worker, by its directory. Local. Errors: as tt_oracle_label. */
 tt_err tt_worker_run_local(const tt_config *cfg, const char *directory);
 
 /* train.when.labels: the number of new labels that begin the next training. */
-int64_t tt_labels_until_training(const tt_config *cfg);
+static inline int64_t tt_labels_until_training(const tt_config *cfg)
+{
+  return cfg->train_when_labels > 0 ? cfg->train_when_labels : cfg->select_batch;
+}
 
 /* Nobody shall label the queued points of the record but those of the queries. Local. Errors: IO,
  * MEM, STOPPED. */

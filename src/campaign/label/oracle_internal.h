@@ -87,12 +87,16 @@ extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
     tt_label_backend_slurm, tt_label_backend_ask, tt_label_backend_beside;
 
 /* Whether others ask for the points: label.mode ask, campaign.mode asynchronous. */
-int tt_label_is_asked(const tt_config *cfg);
-/* For a shell: the command of a task, to which its directory is appended, with absolute paths: a job
- * may start in another directory. Owner of *text: the caller, free. Errors: IO, MEM. */
+static inline int tt_label_is_asked(const tt_config *cfg)
+{
+  return cfg->label_mode == TT_LABEL_ask || cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+}
+
+/* For a shell: the command of a task, to which its directory is appended. Its paths are absolute: a
+ * job may start in another directory. Owner of *text: the caller, free. Errors: IO, MEM. */
 tt_err tt_label_task_command(const tt_label_request *q, char **text);
-/* Call the command until the group is labeled or has failed, or a signal requests a stop. Errors: as
- * tt_oracle_label_group_local. */
+/* Call the command until the group is labeled or has failed, or a signal requests a stop. Errors:
+ * as tt_oracle_label_group_local. */
 tt_err tt_label_group_call(const tt_config *cfg, const tt_columns *target, tt_label_group *g);
 
 /* The files `later` (stop 0) and `stop` (1) in the directory of a task. Remove: errors IO. */

@@ -3,7 +3,6 @@
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/clock.h"
-#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "io/files/owner.h"
@@ -133,7 +132,8 @@ static tt_err poll_process(const tt_workers *w, worker_process *one, int *later)
 
 /* Slurm */
 
-/* An array that has ended, of a limit of time or because there were no points, is submitted again. */
+/* An array that has ended, of a limit of time or because there were no points, is submitted
+ * again. */
 static tt_err poll_jobs(tt_workers *w, int progressed)
 {
   tt_slurm_event event;
@@ -193,16 +193,6 @@ void tt_workers_end_local(tt_workers **workers, int ended)
 }
 
 /* The stage */
-
-int tt_label_is_asked(const tt_config *cfg)
-{
-  return cfg->label_mode == TT_LABEL_ask || cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
-}
-
-int64_t tt_labels_until_training(const tt_config *cfg)
-{
-  return cfg->train_when_labels > 0 ? cfg->train_when_labels : cfg->select_batch;
-}
 
 typedef struct beside_state {
   double begun, progressed; /* s, tt_monotonic_seconds: of the stage, of the last new label */

@@ -260,6 +260,26 @@ tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *inp
   return TT_OK;
 }
 
+tt_err tt_points_set_begin(tt_points *p, int64_t round, int64_t line)
+{
+  int64_t *more = NULL;
+  if (round < 1 || round > INT32_MAX / 2) return TT_FAIL(DATA, "there is no round %" PRId64, round);
+  while (p->rounds < round) {
+    if ((p->rounds & (p->rounds - 1)) == 0) {
+      TT_TRY(TT_ALLOC(more, p->rounds ? 2 * p->rounds : 1));
+      if (p->rounds) memcpy(more, p->begin, (size_t)p->rounds * sizeof *more);
+      tt_free(p->begin);
+      p->begin = more;
+      more = NULL;
+    }
+    p->begin[p->rounds++] = 0;
+  }
+  p->revised |= p->begin[round - 1] > 0;
+  p->rounds = (int32_t)round;
+  p->begin[round - 1] = line;
+  return TT_OK;
+}
+
 static tt_err take(tt_points *p, const json_t *event, int64_t line)
 {
   int64_t created;
