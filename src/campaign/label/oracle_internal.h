@@ -95,10 +95,6 @@ static inline int tt_label_is_asked(const tt_config *cfg)
 /* For a shell: the command of a task, to which its directory is appended. Its paths are absolute: a
  * job may start in another directory. Owner of *text: the caller, free. Errors: IO, MEM. */
 tt_err tt_label_task_command(const tt_label_request *q, char **text);
-/* Call the command until the group is labeled or has failed, or a signal requests a stop. Errors:
- * as tt_oracle_label_group_local. */
-tt_err tt_label_group_call(const tt_config *cfg, const tt_columns *target, tt_label_group *g);
-
 /* The files `later` (stop 0) and `stop` (1) in the directory of a task. Remove: errors IO. */
 tt_err tt_label_task_mark(const char *directory, int stop, char path[TT_PATH_MAX], int *exists);
 tt_err tt_label_task_unmark(const char *directory, int stop);
@@ -162,6 +158,9 @@ tt_err tt_oracle_call_start(tt_oracle_call *c);
 /* If the call has ended or exceeds label.timeout, handle its result. Errors: UNAVAILABLE (its exit
  * code stops the campaign), CANTCREAT, IO, MEM. */
 tt_err tt_oracle_call_poll(tt_oracle_call *c);
+/* Poll and start calls until the group is labeled or has failed, or a signal requests a stop.
+ * Errors: as tt_oracle_label_group_local. */
+tt_err tt_oracle_call_finish(tt_oracle_call *c);
 /* Kill the running call, if any; it does not count as crashed. */
 void tt_oracle_call_kill(tt_oracle_call *c);
 

@@ -25,7 +25,8 @@ typedef struct worker {
   char name[32];         /* "worker 0003" */
   int leaves;            /* label.concurrency is smaller now: it only tells what it has */
   tt_columns input, target;
-  int64_t group; /* the newest one, or the next */
+  int64_t group;         /* number of the newest one, or of the next */
+  tt_label_group untold; /* the one before, if its labels are not told yet; else count is 0 */
 } worker;
 
 /* Points */
@@ -53,29 +54,9 @@ static tt_err take_points(const worker *w, const char *group)
   return e;
 }
 
-/* The workers of an array ask less often: they may be many, on a slow file system. A node is not
- * held longer than label.max_wait. *ended: there is no more work. */
-static tt_err wait_for_points(const worker *w, const char *group, int *ended)
-{
-  int slurm = w->cfg->label_mode == TT_LABEL_slurm;
-  double since = tt_monotonic_seconds(), most_ms = 1e3 * w->cfg->label_poll_interval;
-  double nap_ms = MIN_NAP_MS;
-  if (!slurm && most_ms > 1e3) most_ms = 1e3;
-  for (;;) {
-    tt_err e = take_points(w, group);
-    if (e != TT_E_STOPPED && e != TT_E_ENDED) return e;
-    *ended = e == TT_E_ENDED || w->leaves ||
-             (slurm && tt_monotonic_seconds() - since > w->cfg->label_max_wait);
-    if (*ended) return TT_OK;
-    if (tt_stop_signaled_local()) return e;
-    poll(NULL, 0, (int)nap_ms);
-    nap_ms = 2.0 * nap_ms < most_ms ? 2.0 * nap_ms : most_ms;
-  }
-}
-
 /* Labels */
 
-static tt_err tell(const worker *w, const tt_label_group *g)
+static tt_err tell_group(const worker *w, const tt_label_group *g)
 {
   char why[1024] = "", path[TT_PATH_MAX];
   int64_t T = w->target.count;
@@ -98,15 +79,57 @@ static tt_err tell(const worker *w, const tt_label_group *g)
   return e;
 }
 
+static tt_err tell_untold(worker *w)
+{
+  if (!w->untold.count) return TT_OK;
+  tt_err e = tell_group(w, &w->untold);
+  if (!e) tt_label_group_free(&w->untold);
+  return e;
+}
+
 /* Failed groups stay for the user; the newest one, because its number is counted on. */
 static tt_err remove_group(const worker *w, int64_t number)
 {
   char group[TT_PATH_MAX];
   int labeled = 0, failed = 0;
-  if (number < 1) return TT_OK;
   tt_label_group_directory(w->directory, number, group);
   TT_TRY(tt_label_group_ended_local(group, &labeled, &failed));
   return labeled ? tt_directory_remove(group) : TT_OK;
+}
+
+/* Asked before the labels of the last group are told: meanwhile the next call runs.
+ *
+ * The workers of an array ask less often: they may be many, on a slow file system. A node is not
+ * held longer than label.max_wait. *ended: there is no more work. */
+static tt_err wait_for_points(worker *w, const char *group, int *ended)
+{
+  int slurm = w->cfg->label_mode == TT_LABEL_slurm;
+  double since = tt_monotonic_seconds(), most_ms = 1e3 * w->cfg->label_poll_interval;
+  double nap_ms = MIN_NAP_MS;
+  if (!slurm && most_ms > 1e3) most_ms = 1e3;
+  for (;;) {
+    tt_err e = take_points(w, group);
+    if (e != TT_E_STOPPED && e != TT_E_ENDED) return e;
+    TT_TRY(tell_untold(w));
+    *ended = e == TT_E_ENDED || w->leaves ||
+             (slurm && tt_monotonic_seconds() - since > w->cfg->label_max_wait);
+    if (*ended) return TT_OK;
+    if (tt_stop_signaled_local()) return e;
+    poll(NULL, 0, (int)nap_ms);
+    nap_ms = 2.0 * nap_ms < most_ms ? 2.0 * nap_ms : most_ms;
+  }
+}
+
+/* The labels of the group before are told while the call runs. */
+static tt_err call_group(worker *w, tt_label_group *g)
+{
+  tt_oracle_call call = {.cfg = w->cfg, .target = &w->target, .group = g};
+  tt_err e = g->state == TT_LABEL_GROUP_pending ? tt_oracle_call_start(&call) : TT_OK;
+  if (!e) e = tell_untold(w);
+  if (!e) e = remove_group(w, w->group - 1);
+  if (!e) e = tt_oracle_call_finish(&call);
+  tt_oracle_call_kill(&call);
+  return e;
 }
 
 static tt_err label_group(worker *w, int *ended)
@@ -120,15 +143,31 @@ static tt_err label_group(worker *w, int *ended)
     if (!e && *ended) return TT_OK;
     if (!e) e = tt_label_group_open(path, &g);
   }
-  if (!e) e = tt_label_group_call(w->cfg, &w->target, &g);
-  if (!e) e = tell(w, &g);
-  if (!e) e = remove_group(w, w->group - 1);
-  tt_label_group_free(&g);
+  if (!e) e = call_group(w, &g);
+  if (e) {
+    tt_label_group_free(&g);
+    return e;
+  }
+  w->untold = g;
   w->group++;
-  return e;
+  return TT_OK;
 }
 
 /* The worker */
+
+/* An earlier start may not have told the labels of the groups that are here. */
+static tt_err tell_earlier(worker *w, const int64_t *number, int64_t count)
+{
+  char path[TT_PATH_MAX];
+  for (int64_t i = 0; i + 1 < count; i++) {
+    tt_label_group_directory(w->directory, number[i], path);
+    TT_TRY(tt_label_group_open(path, &w->untold));
+    if (w->untold.state == TT_LABEL_GROUP_pending) /* the user has removed `failed` */
+      tt_label_group_free(&w->untold);
+    TT_TRY(tell_untold(w));
+  }
+  return TT_OK;
+}
 
 static tt_err open_worker(worker *w)
 {
@@ -140,8 +179,9 @@ static tt_err open_worker(worker *w)
   TT_TRY(tt_points_columns_local(w->cfg->campaign_directory, &w->input, &w->target));
   TT_TRY(tt_label_groups_list_local(w->directory, &number, &count));
   w->group = count ? number[count - 1] : 1;
+  tt_err e = tell_earlier(w, number, count);
   tt_free(number);
-  return TT_OK;
+  return e;
 }
 
 tt_err tt_worker_run_local(const tt_config *cfg, const char *directory)
@@ -156,6 +196,7 @@ tt_err tt_worker_run_local(const tt_config *cfg, const char *directory)
   while (!e && !ended) e = label_group(&w, &ended);
   if (!e && w.leaves) e = tt_directory_remove(absolute);
   if (!tt_stop_signaled_local()) tt_label_task_report_local(absolute, e);
+  tt_label_group_free(&w.untold);
   tt_columns_free(&w.input);
   tt_columns_free(&w.target);
   free(absolute);
