@@ -332,11 +332,10 @@ static void check_mode(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   if (c->campaign_mode != TT_CAMPAIGN_MODE_asynchronous) return;
-  if (c->label_mode == TT_LABEL_hidden || c->label_mode == TT_LABEL_files)
+  if (c->label_mode == TT_LABEL_hidden)
     tt_config_error(r, AT(campaign_mode),
-                    "campaign.mode: asynchronous and label.mode: %s cannot be used together; use "
-                    "label.mode: command, slurm or ask, or campaign.mode: rounds",
-                    tt_choice_label[c->label_mode]);
+                    "campaign.mode: asynchronous and label.mode: hidden cannot be used together: "
+                    "hidden labels are all there at once; use campaign.mode: rounds");
   if (c->stop_error > 0.0)
     tt_config_error(r, AT(stop_error),
                     "stop.error draws its rows in the first round and cannot be used with "

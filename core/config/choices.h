@@ -27,7 +27,7 @@ TT_BEGIN_C
 #define TT_EXCHANGES(X, P) X(P, auto) X(P, host) X(P, device) X(P, nccl)
 #define TT_WARM_STARTS(X, P) X(P, none) X(P, params)
 #define TT_CAMPAIGN_MODES(X, P) X(P, rounds) X(P, asynchronous)
-#define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, files) X(P, slurm) X(P, ask)
+#define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, slurm) X(P, ask)
 #define TT_FORMATS(X, P) X(P, hdf5) X(P, csv)
 #define TT_DECIMALS(X, P) X(P, point) X(P, comma)
 

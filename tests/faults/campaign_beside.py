@@ -3,14 +3,18 @@
 moments: every point is labeled once, no label is lost, `campaign check` agrees, and the replay of
 its labels on 1 and 2 ranks gives the same model, bit by bit.
 
-  campaign_beside.py [--kills 12] [--seed 1] [--control]
+  campaign_beside.py [--kills 12] [--seed 1] [--slurm] [--control]
 
 The oracle crashes, hangs, and finds points that cannot be labeled; it logs every label. --control
-adds a label to the log, removes one from the record, and exchanges two: the checks must fail.
+adds a label to the log, and removes one from the record: the checks must fail. With --slurm the
+workers are the tasks of an array of a toy Slurm, which go on when the campaign is killed.
 """
 import argparse
 import collections
+import contextlib
 import json
+import os
+import pathlib
 import random
 import shutil
 import signal
@@ -32,7 +36,7 @@ campaign: {mode: asynchronous, warm_start: params}
 pool: {file: pool.h5}
 select: {batch: 8, random_fraction: 0.25}
 label: {command: [./oracle.py, "{input}", "{output}"], format: csv, rows_per_call: 2,
-        concurrency: 4, timeout: 1s}
+        concurrency: 4, timeout: 6s}
 stop: {labels: 100}
 """
 
@@ -60,10 +64,61 @@ os.write(log, ("".join(row[0] + "\\n" for row in rows)).encode())
 """
 
 
+# Commands of a toy Slurm in a directory: a job is the session of its tasks, kept in NUMBER.
+SLURM = {
+    "sbatch": """\
+n=$(ls "$TOY" | grep -c '^[0-9]*$'); n=$((n + 1))
+for a; do case $a in --array=0-*) last=${a#--array=0-}; last=${last%\\%*};; esac; done
+: > "$TOY/$n"
+for task in $(seq 0 "$last"); do
+  SLURM_ARRAY_TASK_ID=$task setsid sh -c 'echo $$ >> "$0"; exec sh "$1"' "$TOY/$n" "$a" \
+    > "$TOY/out" 2>&1 &
+done
+echo "$n"
+""",
+    "squeue": """\
+for n in $(ls "$TOY" | grep '^[0-9]*$'); do
+  for p in $(cat "$TOY/$n"); do kill -0 "$p" 2>/dev/null && echo "$n" && break; done
+done
+exit 0
+""",
+    "scancel": 'for p in $(cat "$TOY/$1"); do kill -- "-$p" 2>/dev/null; done; : > "$TOY/$1"\n',
+    "scontrol": "echo MaxArraySize = 1001\n",
+    "sacct": "exit 1\n",
+}
+
+
+def install_slurm(folder):
+    """The toy Slurm in PATH of this test and all that it starts."""
+    toy = folder / "toy"
+    toy.mkdir()
+    for name, text in SLURM.items():
+        (toy / name).write_text("#!/bin/sh\n" + text)
+        (toy / name).chmod(0o755)
+    os.environ.update(TOY=str(toy), PATH=f"{toy}:{os.environ['PATH']}")
+    (folder / "label.sh").write_text("#!/bin/sh\n")
+    text = (folder / "campaign.yaml").read_text()
+    (folder / "campaign.yaml").write_text(text.replace(
+        "label: {", "label: {mode: slurm, script: label.sh, poll_interval: 200ms, "))
+
+
+def end_slurm():
+    """Kill the tasks that a campaign has left."""
+    for job in os.listdir(os.environ["TOY"]):
+        for pid in (pathlib.Path(os.environ["TOY"]) / job).read_text().split() if job.isdigit() else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(pid), signal.SIGKILL)
+
+
 def victims(process, kind):
     """Processes of a start: its ranks, the workers, or the calls of the oracle."""
     table = h.process_table()
     level = h.ranks_of(process)
+    if "TOY" in os.environ and kind != "rank":
+        jobs = pathlib.Path(os.environ["TOY"])
+        level = [int(p) for job in jobs.iterdir() if job.name.isdigit()
+                 for p in job.read_text().split() if int(p) in table]
+        kind = "rank" if kind == "worker" else "worker"
     for _ in range(("rank", "worker", "call").index(kind)):
         level = [p for p, (parent, _, state) in table.items() if parent in level and state != "Z"]
     return level
@@ -116,7 +171,7 @@ def judge(folder, out):
     for ranks in (1, 2):
         again = f"{out}-again{ranks}"
         done = h.run(folder, ranks, ["campaign", "replay", "campaign.yaml", out, "--to", again,
-                                     "-q"], limit=120)
+                                     "-q"], limit=300)
         h.check(done.code == h.DONE, f"the replay of {out}: exit {done.code}\n{done.output}")
         if done.code == h.DONE:
             last = max(folder.glob(f"{out}/round-*")).name
@@ -163,6 +218,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slurm", action="store_true")
     parser.add_argument("--control", action="store_true")
     args = parser.parse_args()
     random.seed(args.seed)
@@ -175,7 +231,14 @@ def main():
         if args.control:
             control(folder)
             h.finish("negative control")
-        h.finish(campaigns(folder, args.kills))
+        if args.slurm:
+            install_slurm(folder)
+        try:
+            done = campaigns(folder, args.kills)
+        finally:
+            if args.slurm:
+                end_slurm()
+        h.finish(done)
 
 
 if __name__ == "__main__":

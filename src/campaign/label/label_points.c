@@ -79,7 +79,7 @@ tt_err tt_label_points_create(tt_labeling *a)
 static int may_be_queued(const tt_label_request *q, const tt_point *t, int is_pending)
 {
   if (t->state == TT_POINT_proposed) return 1;
-  if (tt_label_is_asked(q->cfg) || q->cfg->label_mode == TT_LABEL_files)
+  if (tt_label_is_asked(q->cfg))
     return t->state == TT_POINT_crashed && !tt_point_is_done(t, q->cfg->label_retries);
   return is_pending && (t->state == TT_POINT_crashed || t->state == TT_POINT_impossible ||
                         t->state == TT_POINT_expired);
@@ -107,7 +107,6 @@ static tt_err change(tt_labeling *a, const int8_t *is_pending, tt_point_state ne
 
 tt_err tt_label_points_queue(tt_labeling *a)
 {
-  tt_label_mode mode = (tt_label_mode)a->request->cfg->label_mode;
   int8_t *is_pending = NULL;
   TT_TRY(TT_ALLOC(is_pending, a->request->queries->count));
   for (int64_t i = 0; i < a->groups; i++)
@@ -115,8 +114,7 @@ tt_err tt_label_points_queue(tt_labeling *a)
       is_pending[a->group[i].query[k]] = a->group[i].state == TT_LABEL_GROUP_pending;
   tt_points_lock(a->request->points); /* nobody else asks for what is asked here */
   tt_err e = change(a, is_pending, TT_POINT_queued);
-  if (!e && mode != TT_LABEL_files && !tt_label_is_asked(a->request->cfg))
-    e = change(a, is_pending, TT_POINT_asked);
+  if (!e && !tt_label_is_asked(a->request->cfg)) e = change(a, is_pending, TT_POINT_asked);
   tt_points_unlock(a->request->points);
   tt_free(is_pending);
   return e ? e : tt_label_points_update(a);
@@ -153,16 +151,9 @@ static tt_err record_rows(tt_labeling *a, const tt_label_group *g, const double 
 
 static tt_err record_group(tt_labeling *a, tt_label_group *g)
 {
-  char why[1024] = "", path[TT_PATH_MAX];
+  char why[1024] = "";
   double *y = NULL;
-  tt_err e;
-  if (g->state == TT_LABEL_GROUP_labeled) {
-    e = tt_label_group_read_labels(g, a->target, &y, why, sizeof why);
-  } else {
-    tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
-    e = tt_file_read_text(path, why, sizeof why);
-    why[strcspn(why, "\n")] = '\0';
-  }
+  tt_err e = tt_label_group_read_results(g, a->target, &y, why, sizeof why);
   tt_points_lock(a->request->points);
   if (!e) e = record_rows(a, g, y, why);
   tt_points_unlock(a->request->points);
@@ -189,29 +180,6 @@ static void copy_label(const tt_labeling *a, int64_t query, double *y, char *why
     y[k] = t->state == TT_POINT_labeled ? tt_points_y(p, a->point[query])[k] : (double)NAN;
   if (t->state != TT_POINT_labeled && t->why && !*why)
     snprintf(why, (size_t)capacity, "%s", t->why);
-}
-
-tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g)
-{
-  char why[256] = "";
-  double *y = NULL;
-  int done = 1;
-  TT_TRY(TT_ALLOC(y, g->count * a->target->count));
-  tt_points_lock(a->request->points);
-  for (int64_t i = 0; done && i < g->count; i++) {
-    const tt_point *t = tt_points_at(a->request->points, a->point[g->query[i]]);
-    done = tt_point_is_done(t, a->request->cfg->label_retries);
-    copy_label(a, g->query[i], y + i * a->target->count, why, sizeof why);
-  }
-  tt_points_unlock(a->request->points);
-  int all = tt_labeled_rows(y, g->count, a->target->count) == g->count;
-  tt_err e = done ? tt_label_group_write_labels(g, a->target, y,
-                                                all    ? ""
-                                                : *why ? why
-                                                       : "no value")
-                  : TT_OK;
-  tt_free(y);
-  return e;
 }
 
 void tt_label_points_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity)

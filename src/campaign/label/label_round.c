@@ -284,7 +284,7 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
                              int64_t unasked)
 {
   char rest[96] = "";
-  int told = tt_label_is_asked(cfg) || cfg->label_mode == TT_LABEL_files;
+  int told = tt_label_is_asked(cfg);
   if (unasked)
     snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labeled any more", unasked,
              unasked == 1 ? "is" : "are");

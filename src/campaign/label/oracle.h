@@ -1,5 +1,6 @@
-/* oracle.h — stage label: get the labels of the queries by a command, through files, by Slurm jobs,
- * or from the pool itself. docs/oracle.md is the manual for authors of an oracle.
+/* oracle.h — stage label: get the labels of the queries by a command, by Slurm jobs, from others
+ * (tutti ask, tutti tell), or from the pool itself. docs/oracle.md is the manual for authors of an
+ * oracle.
  *
  * The queries are divided into groups of label.rows_per_call. DIR/round-0012/label/0003/ is the
  * directory of one group:
@@ -12,8 +13,7 @@
  *                       again unless the user removes the file
  * In label/ itself, header.csv is the first line of a CSV output. A group keeps its candidates if
  * label.rows_per_call changes later. A row of an output that is missing, infinite, or NaN in all
- * targets failed. With mode files all rows must be present: an output with fewer rows is still
- * being written. The exit codes of a call are in docs/oracle.md.
+ * targets failed. The exit codes of a call are in docs/oracle.md.
  *
  * A call starts in the directory of the campaign file, in its own process group, which is killed
  * when the call ends. Before a group is called again, outputs of a killed campaign are checked: an

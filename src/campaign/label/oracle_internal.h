@@ -45,6 +45,9 @@ tt_err tt_label_group_read_output(const tt_label_group *g, const tt_columns *tar
                                   const char *path, double **y, int64_t *given);
 tt_err tt_label_group_read_labels(const tt_label_group *g, const tt_columns *target, double **y,
                                   char *why, int capacity);
+/* The same of a group that has ended, failed ones too: then all labels are NaN. */
+tt_err tt_label_group_read_results(const tt_label_group *g, const tt_columns *target, double **y,
+                                   char *why, int capacity);
 
 /* Accept a complete output: write accepted.h5, set `state` to labeled.
  *   y    [count][T] in the order of `id`, NaN = unlabeled
@@ -83,8 +86,8 @@ typedef struct tt_label_backend {
   void (*end)(tt_labeling *a);
 } tt_label_backend;
 
-extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
-    tt_label_backend_slurm, tt_label_backend_ask, tt_label_backend_beside;
+extern const tt_label_backend tt_label_backend_command, tt_label_backend_slurm,
+    tt_label_backend_ask;
 
 /* Whether others ask for the points: label.mode ask, campaign.mode asynchronous. */
 static inline int tt_label_is_asked(const tt_config *cfg)
@@ -109,9 +112,6 @@ tt_err tt_label_points_create(tt_labeling *a);
 tt_err tt_label_points_queue(tt_labeling *a);
 /* Record the results of groups that have ended. Errors: DATA, IO, MEM. */
 tt_err tt_label_points_update(tt_labeling *a);
-/* The opposite: accept the labels of a pending group if the record has an answer for each of its
- * points (tutti tell). Errors: CANTCREAT, IO, MEM. */
-tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g);
 /* The labels of all queries.
  *   why  [capacity] reason of the first point without one, "" if there is none or it is unknown */
 void tt_label_points_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);

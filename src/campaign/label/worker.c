@@ -25,7 +25,7 @@ typedef struct worker {
   char name[32];         /* "worker 0003" */
   int leaves;            /* label.concurrency is smaller now: it only tells what it has */
   tt_columns input, target;
-  int64_t group;         /* number of the newest one, or of the next */
+  int64_t group;         /* number of the present one */
   tt_label_group untold; /* the one before, if its labels are not told yet; else count is 0 */
 } worker;
 
@@ -41,11 +41,12 @@ static tt_err write_input(const worker *w, const char *group, const tt_asked *a)
 }
 
 /* The group names the lease: a worker that was killed gets the same points again. */
-static tt_err take_points(const worker *w, const char *group)
+static tt_err take_points(const worker *w, int64_t number)
 {
-  char lease[64];
+  char lease[64], group[TT_PATH_MAX];
   tt_asked a;
-  snprintf(lease, sizeof lease, "%s group %04" PRId64, w->name, w->group);
+  tt_label_group_directory(w->directory, number, group);
+  snprintf(lease, sizeof lease, "%s group %04" PRId64, w->name, number);
   int64_t most = w->leaves ? 0 : w->cfg->label_rows_per_call;
   tt_err e =
       tt_ask_points_local(w->cfg->campaign_directory, w->name, lease, most, 0, w->input.count, &a);
@@ -58,22 +59,13 @@ static tt_err take_points(const worker *w, const char *group)
 
 static tt_err tell_group(const worker *w, const tt_label_group *g)
 {
-  char why[1024] = "", path[TT_PATH_MAX];
-  int64_t T = w->target.count;
+  char why[1024] = "";
   double *y = NULL;
-  tt_err e;
-  if (g->state == TT_LABEL_GROUP_labeled) {
-    e = tt_label_group_read_labels(g, &w->target, &y, why, sizeof why);
-  } else {
-    tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
-    e = tt_file_read_text(path, why, sizeof why);
-    why[strcspn(why, "\n")] = '\0';
-    if (!e) e = TT_ALLOC(y, g->count * T);
-    for (int64_t i = 0; !e && i < g->count * T; i++) y[i] = (double)NAN;
-  }
+  tt_err e = tt_label_group_read_results(g, &w->target, &y, why, sizeof why);
   do {
     if (!e)
-      e = tt_tell_points_local(w->cfg->campaign_directory, w->name, g->count, g->id, T, y, why);
+      e = tt_tell_points_local(w->cfg->campaign_directory, w->name, g->count, g->id,
+                               w->target.count, y, why);
   } while (e == TT_E_STOPPED && !tt_stop_signaled_local());
   tt_free(y);
   return e;
@@ -97,22 +89,21 @@ static tt_err remove_group(const worker *w, int64_t number)
   return labeled ? tt_directory_remove(group) : TT_OK;
 }
 
-/* Asked before the labels of the last group are told: meanwhile the next call runs.
- *
- * The workers of an array ask less often: they may be many, on a slow file system. A node is not
- * held longer than label.max_wait. *ended: there is no more work. */
-static tt_err wait_for_points(worker *w, const char *group, int *ended)
+/* The workers of an array ask less often: they may be many, on a slow file system. They do not hold
+ * their nodes for long: when all have ended, the campaign submits the array again, also those that
+ * were killed. *ended: there is no more work. */
+static tt_err wait_for_points(worker *w, int *ended)
 {
   int slurm = w->cfg->label_mode == TT_LABEL_slurm;
   double since = tt_monotonic_seconds(), most_ms = 1e3 * w->cfg->label_poll_interval;
+  double patience = fmin(10.0 * w->cfg->label_poll_interval, w->cfg->label_max_wait);
   double nap_ms = MIN_NAP_MS;
   if (!slurm && most_ms > 1e3) most_ms = 1e3;
   for (;;) {
-    tt_err e = take_points(w, group);
+    tt_err e = take_points(w, w->group);
     if (e != TT_E_STOPPED && e != TT_E_ENDED) return e;
     TT_TRY(tell_untold(w));
-    *ended = e == TT_E_ENDED || w->leaves ||
-             (slurm && tt_monotonic_seconds() - since > w->cfg->label_max_wait);
+    *ended = e == TT_E_ENDED || w->leaves || (slurm && tt_monotonic_seconds() - since > patience);
     if (*ended) return TT_OK;
     if (tt_stop_signaled_local()) return e;
     poll(NULL, 0, (int)nap_ms);
@@ -120,13 +111,16 @@ static tt_err wait_for_points(worker *w, const char *group, int *ended)
   }
 }
 
-/* The labels of the group before are told while the call runs. */
+/* While the call runs, the labels of the group before are told, and the next points are taken: then
+ * the next call begins at once. */
 static tt_err call_group(worker *w, tt_label_group *g)
 {
   tt_oracle_call call = {.cfg = w->cfg, .target = &w->target, .group = g};
   tt_err e = g->state == TT_LABEL_GROUP_pending ? tt_oracle_call_start(&call) : TT_OK;
   if (!e) e = tell_untold(w);
   if (!e) e = remove_group(w, w->group - 1);
+  if (!e && tt_oracle_call_is_running(&call)) e = take_points(w, w->group + 1);
+  if (e == TT_E_STOPPED || e == TT_E_ENDED) e = TT_OK; /* none now */
   if (!e) e = tt_oracle_call_finish(&call);
   tt_oracle_call_kill(&call);
   return e;
@@ -139,7 +133,7 @@ static tt_err label_group(worker *w, int *ended)
   tt_label_group_directory(w->directory, w->group, path);
   tt_err e = tt_label_group_open(path, &g);
   if (e == TT_E_NOINPUT) {
-    e = wait_for_points(w, path, ended);
+    e = wait_for_points(w, ended);
     if (!e && *ended) return TT_OK;
     if (!e) e = tt_label_group_open(path, &g);
   }
@@ -155,15 +149,20 @@ static tt_err label_group(worker *w, int *ended)
 
 /* The worker */
 
-/* An earlier start may not have told the labels of the groups that are here. */
-static tt_err tell_earlier(worker *w, const int64_t *number, int64_t count)
+/* Tell the groups that an earlier start has left, and find the first one to be labeled; if there is
+ * none, the newest one is taken once more, because its number is counted on. */
+static tt_err read_groups(worker *w, const int64_t *number, int64_t count)
 {
   char path[TT_PATH_MAX];
-  for (int64_t i = 0; i + 1 < count; i++) {
+  int pending = 0;
+  w->group = count ? number[count - 1] : 1;
+  for (int64_t i = 0; i < count && !pending; i++) {
     tt_label_group_directory(w->directory, number[i], path);
-    TT_TRY(tt_label_group_open(path, &w->untold));
-    if (w->untold.state == TT_LABEL_GROUP_pending) /* the user has removed `failed` */
-      tt_label_group_free(&w->untold);
+    tt_err e = tt_label_group_open(path, &w->untold);
+    pending = e == TT_E_NOINPUT || w->untold.state == TT_LABEL_GROUP_pending;
+    if (pending) w->group = number[i];
+    if (pending) tt_label_group_free(&w->untold);
+    if (e && e != TT_E_NOINPUT) return e;
     TT_TRY(tell_untold(w));
   }
   return TT_OK;
@@ -178,8 +177,7 @@ static tt_err open_worker(worker *w)
   for (int stop = 0; stop < 2; stop++) TT_TRY(tt_label_task_unmark(w->directory, stop));
   TT_TRY(tt_points_columns_local(w->cfg->campaign_directory, &w->input, &w->target));
   TT_TRY(tt_label_groups_list_local(w->directory, &number, &count));
-  w->group = count ? number[count - 1] : 1;
-  tt_err e = tell_earlier(w, number, count);
+  tt_err e = read_groups(w, number, count);
   tt_free(number);
   return e;
 }

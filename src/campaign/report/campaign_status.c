@@ -83,14 +83,14 @@ static tt_err read_journal(status_view *v)
 static void add_failure(points_view *v, const tt_points *p, int64_t i)
 {
   const tt_point *t = tt_points_at(p, i);
-  int at = v->failures;
-  while (at > 0 && tt_points_at(p, v->failure[at - 1].point)->line < t->line) at--;
-  if (at == FAILURES) return;
+  int place = v->failures;
+  while (place > 0 && tt_points_at(p, v->failure[place - 1].point)->line < t->line) place--;
+  if (place == FAILURES) return;
+  failure *own = &v->failure[place];
   if (v->failures < FAILURES) v->failures++;
-  memmove(v->failure + at + 1, v->failure + at,
-          (size_t)(v->failures - at - 1) * sizeof *v->failure);
-  v->failure[at] = (failure){.point = i, .state = t->state};
-  snprintf(v->failure[at].why, sizeof v->failure[at].why, "%s", t->why ? t->why : "");
+  memmove(own + 1, own, (size_t)(v->failures - place - 1) * sizeof *own);
+  *own = (failure){.point = i, .state = t->state};
+  snprintf(own->why, sizeof own->why, "%s", t->why ? t->why : "");
 }
 
 static tt_err read_points(status_view *v)
