@@ -55,13 +55,20 @@ static double now(void)
   clock_gettime(CLOCK_REALTIME, &t);
   return t.tv_sec + 1e-9 * t.tv_nsec;
 }
+static int note(const char *mode, double begin, double end)
+{
+  char line[256], path[256];
+  int n = snprintf(line, sizeof line, "%.6f %.6f\n", begin, end);
+  snprintf(path, sizeof path, "%s.log", mode);
+  return write(open(path, O_WRONLY | O_APPEND | O_CREAT, 0666), line, n) != n;
+}
 int main(int argc, char **argv)
 {
   double begin = now(), x[4];
   long id;
   char line[256], part[4096];
   FILE *f = fopen(argv[2], "r");
-  if (argc != 4 || !f || !fgets(line, sizeof line, f) ||
+  if (argc != 4 || !f || note(argv[1], begin, 0) || !fgets(line, sizeof line, f) ||
       fscanf(f, "%ld,%lf,%lf,%lf,%lf", &id, x, x + 1, x + 2, x + 3) != 5)
     return 2;
   usleep(1e6 * (0.3 + 5.7 * (id * 7919 % 1009) / 1008));
@@ -71,10 +78,7 @@ int main(int argc, char **argv)
           sin(3 * x[0]) + exp(-4 * x[1] * x[1]) * x[2] + 0.3 * x[3]);
   fclose(f);
   rename(part, argv[3]);
-  int n = snprintf(line, sizeof line, "%.6f %.6f\n", begin, now());
-  snprintf(part, sizeof part, "%s.log", argv[1]);
-  int log = open(part, O_WRONLY | O_APPEND | O_CREAT, 0666);
-  return write(log, line, n) != n;
+  return note(argv[1], begin, now());
 }
 """
 
@@ -107,7 +111,10 @@ def last_training(directory):
 
 
 def measure(folder, mode):
-    calls = np.loadtxt(folder / f"{mode}.log")
+    ended = {}  # a call that was killed at the end has no end
+    for first, last in np.loadtxt(folder / f"{mode}.log"):
+        ended[first] = last or np.inf
+    calls = np.array(list(ended.items()))
     begin, end = calls[:, 0].min(), last_training(folder / mode)
     if mode == "rounds":
         end = calls[:, 1].max()
