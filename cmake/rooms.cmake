@@ -140,7 +140,7 @@ tutti_room(src/campaign/select USE core/base core/config core/model core/stats i
 tutti_room(src/campaign/label USE core/base core/config mpi io/files io/hdf5 io/data io/campaign
            src/host slurm src/campaign/state src/campaign/points)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
-           src/campaign/state)
+           src/campaign/state src/campaign/points)
 tutti_room(src/campaign/driver USE core/base core/model core/stats io/files io/data io/model
            io/checkpoint io/results io/campaign src/host src/job src/train src/campaign/state
            src/campaign/points src/campaign/pool src/campaign/select src/campaign/label)

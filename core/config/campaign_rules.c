@@ -26,7 +26,8 @@ int tt_threshold_parse(const char *text, tt_threshold *out)
 
 int tt_is_campaign_section(const char *name)
 {
-  static const char *const section[] = {"campaign", "pool", "score", "select", "label", "stop"};
+  static const char *const section[] = {"campaign", "train_when", "pool", "score",
+                                        "select",   "label",      "stop"};
   for (size_t i = 0; i < sizeof section / sizeof *section; i++)
     if (!strcmp(section[i], name)) return 1;
   return 0;
@@ -326,6 +327,22 @@ static void check_data(tt_config_reader *r)
                       c->ensemble[k].number);
 }
 
+/* Labels that come one by one have no first round, and hidden ones are all there at once. */
+static void check_mode(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  if (c->campaign_mode != TT_CAMPAIGN_MODE_asynchronous) return;
+  if (c->label_mode == TT_LABEL_hidden)
+    tt_config_error(r, AT(campaign_mode),
+                    "campaign.mode: asynchronous and label.mode: hidden cannot be used together: "
+                    "hidden labels are all there at once; use campaign.mode: rounds");
+  if (c->stop_error > 0.0)
+    tt_config_error(r, AT(stop_error),
+                    "stop.error draws its rows in the first round and cannot be used with "
+                    "campaign.mode: asynchronous; use another rule of section stop, or "
+                    "campaign.mode: rounds");
+}
+
 /* Heads are not trained members. */
 static void check_warm(tt_config_reader *r)
 {
@@ -352,5 +369,6 @@ void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validat
   check_stop(r, has_test);
   check_data(r);
   check_warm(r);
+  check_mode(r);
   tt_config_check_unused(r);
 }

@@ -27,7 +27,8 @@ TT_BEGIN_C
 #define TT_PRECISIONS(X, P) X(P, fp32) X(P, tf32)
 #define TT_EXCHANGES(X, P) X(P, auto) X(P, host) X(P, device) X(P, nccl)
 #define TT_WARM_STARTS(X, P) X(P, none) X(P, params)
-#define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, files) X(P, slurm) X(P, ask)
+#define TT_CAMPAIGN_MODES(X, P) X(P, rounds) X(P, asynchronous)
+#define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, slurm) X(P, ask)
 #define TT_FORMATS(X, P) X(P, hdf5) X(P, csv)
 #define TT_DECIMALS(X, P) X(P, point) X(P, comma)
 
@@ -46,6 +47,7 @@ TT_BEGIN_C
   X(tt_precision, TT_PRECISION, precision, TT_PRECISIONS)                                          \
   X(tt_exchange, TT_EXCHANGE, exchange, TT_EXCHANGES)                                              \
   X(tt_warm, TT_WARM_START, warm_start, TT_WARM_STARTS)                                            \
+  X(tt_campaign_mode, TT_CAMPAIGN_MODE, campaign_mode, TT_CAMPAIGN_MODES)                          \
   X(tt_label_mode, TT_LABEL, label, TT_LABELS)                                                     \
   X(tt_label_format, TT_FORMAT, format, TT_FORMATS)                                                \
   X(tt_decimal, TT_DECIMAL, decimal, TT_DECIMALS)

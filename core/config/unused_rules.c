@@ -21,6 +21,7 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
   const int random = !score, hidden = c->label_mode == TT_LABEL_hidden;
   const int slurm = c->label_mode == TT_LABEL_slurm;
   const int called = c->label_mode == TT_LABEL_command || slurm;
+  const int beside = c->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
   const int needs_weights = c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_weighted ||
                             c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota;
   const dependency all[] = {
@@ -36,7 +37,11 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
       {AT(select_length_scale), AT(select_method), (select & TT_SELECT_LENGTH) != 0},
       {AT(select_temperature), AT(select_method), (select & TT_SELECT_TEMPERATURE) != 0},
       {AT(label_command), AT(label_mode), called || hidden},
-      {AT(label_concurrency), AT(label_mode), called || hidden},
+      {AT(label_concurrency), AT(label_mode), called || hidden || beside},
+      {AT(label_ahead), AT(campaign_mode), beside},
+      {AT(train_when_labels), AT(campaign_mode), beside},
+      {AT(train_when_share), AT(campaign_mode), beside},
+      {AT(train_when_wait), AT(campaign_mode), beside},
       {AT(label_timeout), AT(label_mode), called || hidden},
       {AT(label_retries), AT(label_mode), called || hidden || c->label_mode == TT_LABEL_ask},
       {AT(label_sigma), AT(data_sigma), *c->data_sigma != '\0'},

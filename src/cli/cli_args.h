@@ -123,6 +123,8 @@ struct tt_cli_args {
   X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(CHECK, "check", 0, NULL, FLAG(check),                                                          \
     "compare each GPU with the CPU again, on every path that training can take")                   \
+  X(TO, "to", 0, "DIR", SETTING("campaign.directory=", ""),                                        \
+    "directory of the repeated campaign, as campaign.directory")                                   \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \

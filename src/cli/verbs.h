@@ -49,9 +49,14 @@ extern tt_comm *tt_world;
     "Rebuild the state of every point from events.jsonl, print how many are in which state, and "  \
     "compare the labels with those of campaign.h5.",                                               \
     TT_CLI_END)                                                                                    \
-  X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
-    "Run the label command for one group of candidates, in the group's directory. The tasks "      \
-    "of a Slurm array (label.mode: slurm) run this.",                                              \
+  X("replay", "CAMPAIGN.yaml DIRECTORY", 2, 2, campaign_replay,                                    \
+    "repeat an asynchronous campaign without its oracle",                                          \
+    "Repeat the asynchronous campaign in DIRECTORY from the labels in its events.jsonl, in the "   \
+    "order in which they came, without an oracle: the models are the same, bit by bit.",           \
+    TT_CLI_TO, TT_CLI_SET, TT_CLI_RUN_OPTIONS)                                                     \
+  X("task", "CAMPAIGN.yaml DIRECTORY", 2, 2, campaign_task, "label, as a task of a campaign",      \
+    "Run the label command in the directory of a group, as the tasks of a Slurm array do "         \
+    "(label.mode: slurm); with campaign.mode: asynchronous, for one group after the other.",       \
     TT_CLI_SET)
 
 #define TT_SLURM_SCRIPT(X, name, file, summary)                                                    \

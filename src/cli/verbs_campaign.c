@@ -14,10 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static tt_err run_rounds(const tt_cli_args *args, int64_t rounds)
+static tt_err run_rounds(const tt_cli_args *args, int64_t rounds, const char *replay)
 {
   tt_campaign_options o = {.job = tt_cli_job(args),
                            .rounds = rounds,
+                           .replay = replay,
                            .from = args->from,
                            .any_device = args->allow_different_device};
   tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
@@ -26,8 +27,12 @@ static tt_err run_rounds(const tt_cli_args *args, int64_t rounds)
   return tt_campaign_run(tt_world, &o);
 }
 
-tt_err tt_verb_campaign_run(const tt_cli_args *args) { return run_rounds(args, 0); }
-tt_err tt_verb_campaign_step(const tt_cli_args *args) { return run_rounds(args, 1); }
+tt_err tt_verb_campaign_run(const tt_cli_args *args) { return run_rounds(args, 0, NULL); }
+tt_err tt_verb_campaign_step(const tt_cli_args *args) { return run_rounds(args, 1, NULL); }
+tt_err tt_verb_campaign_replay(const tt_cli_args *args)
+{
+  return run_rounds(args, 0, args->file[1]);
+}
 
 tt_err tt_verb_campaign_init(const tt_cli_args *args)
 {
@@ -84,7 +89,8 @@ tt_err tt_verb_campaign_task(const tt_cli_args *args)
 {
   tt_config *cfg = NULL;
   TT_TRY(tt_config_load(args->file[0], args->override, args->overrides, &cfg));
-  tt_err e = tt_oracle_label_group_local(cfg, args->file[1]);
+  int worker = cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+  tt_err e = (worker ? tt_worker_run_local : tt_oracle_label_group_local)(cfg, args->file[1]);
   tt_config_destroy(&cfg);
   return e;
 }

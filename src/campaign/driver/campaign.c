@@ -35,10 +35,20 @@ static tt_err run_round(tt_campaign *k)
   return e ? e : tt_run_merge_stage(k);
 }
 
+static tt_err begin_workers(tt_campaign *k)
+{
+  int needed =
+      tt_campaign_is_asynchronous(k) && k->cfg->label_mode != TT_LABEL_ask && !k->o->replay;
+  if (!needed || k->h->ended >= 0) return TT_OK;
+  k->round_number = k->h->rounds + 1;
+  const tt_label_request q = tt_campaign_label_request(k, NULL);
+  return tt_agree(k->c, tt_comm_is_root(k->c) ? tt_workers_begin_local(&q, &k->workers) : TT_OK);
+}
+
 static tt_err rounds(tt_campaign *k)
 {
   int64_t done = 0;
-  tt_err e = TT_OK;
+  tt_err e = begin_workers(k);
   while (!e && k->h->ended < 0 && (k->o->rounds == 0 || done < k->o->rounds)) {
     k->round_number = k->h->rounds + 1;
     e = tt_campaign_take_labels(k);
@@ -90,6 +100,7 @@ tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
   tt_err e = tt_campaign_open(&k);
   if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;
   if (!e) e = rounds(&k);
+  tt_workers_end_local(&k.workers, !e && k.h->ended >= 0);
   tt_inbox_end_local(&k.inbox);
   if (k.claimed) e = tt_ckpt_explain(c, k.directory, e);
   if (k.h) write_final_status(&k, e);

@@ -5,8 +5,10 @@
 
 typedef struct tt_campaign_options {
   tt_job_options job;
-  int64_t rounds;   /* run at most this number of rounds, 0 = no limit; `campaign step` is 1 */
-  const char *from; /* "12:select": run this stage and all later ones again; NULL = continue */
+  int64_t rounds;     /* run at most this number of rounds, 0 = no limit; `campaign step` is 1 */
+  const char *from;   /* "12:select": run this stage and all later ones again; NULL = continue */
+  const char *replay; /* directory of an asynchronous campaign whose labels are taken as they came
+                         there, without an oracle; NULL = a campaign of its own */
   int any_device;
   double max_time; /* seconds, 0 = option run.max_time */
 } tt_campaign_options;

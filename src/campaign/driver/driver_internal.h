@@ -31,9 +31,10 @@ typedef struct tt_campaign {
   tt_points *points;     /* on rank 0 */
   int resets;            /* 1 = option --from has been obeyed */
   tt_inbox *inbox;       /* on rank 0: answers tutti ask and tutti tell */
-  tt_run_id run_id;      /* of the campaign's directory */
-  int claimed;           /* 1 = this process owns the campaign's directory */
-  int64_t resumed;       /* stages finished before this process started */
+  tt_workers *workers; /* on rank 0, with campaign.mode asynchronous: they label beside training */
+  tt_run_id run_id;    /* of the campaign's directory */
+  int claimed;         /* 1 = this process owns the campaign's directory */
+  int64_t resumed;     /* stages finished before this process started */
   double started;
   tt_time_limit time_limit;
   /* of the current round */
@@ -42,6 +43,7 @@ typedef struct tt_campaign {
   tt_trained_ensembles model;
   char **column; /* [columns] names of the predicted columns */
   int64_t columns;
+  int64_t in_work; /* points that are labeled beside this round, when its scores began */
   tt_used_rows used_rows;
   double *best;           /* [T] of tt_campaign_best_labels, now or in an earlier round */
   tt_known_inputs *known; /* inputs of labeled and queried rows */
@@ -90,6 +92,8 @@ tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uin
 /* Open the record of the points; queries of the history that it lacks are added. Local. Errors: as
  * tt_points_open_local. */
 tt_err tt_campaign_open_record_local(tt_campaign *k);
+/* Whether a replay may begin: nothing is changed. Local. Errors: CONFIG, NOINPUT, USAGE. */
+tt_err tt_campaign_check_replay_local(const tt_campaign *k);
 /* Drop all answers but those of the first `kept` queries of the history, and rows that tutti tell
  * --new has brought. Local; rank 0 does it. */
 tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
@@ -99,16 +103,41 @@ tt_err tt_campaign_drop_labels_local(const tt_campaign *k, int64_t kept);
 #define TT_FIRST_TOLD_ROW ((int64_t)1 << 62)
 tt_err tt_campaign_take_labels(tt_campaign *k);
 
-/* label_stage.c: the fraction of the new labels used for validation; the split of a new label,
- * which depends on its candidate alone. */
-double tt_campaign_validation_fraction(const tt_campaign *k);
-int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction);
+/* Points of the record that the history lacks, in the order of their numbers. */
+typedef enum tt_point_kind {
+  TT_POINTS_told,     /* labeled points of no pool: tutti tell --new has brought them */
+  TT_POINTS_answered, /* those of the pool that need no label any more */
+  TT_POINTS_in_work   /* those of the pool that somebody labels or has labeled */
+} tt_point_kind;
+typedef struct tt_point_list {
+  int64_t count;
+  tt_query *query; /* [count] of the last round in the history */
+  double *x, *y;   /* [count][D], [count][T] */
+} tt_point_list;
+/* Collective: rank 0 has the record.
+ *   before  no line of events.jsonl after it counts
+ * Owner of *out: the caller, after an error too. Errors: MEM. */
+tt_err tt_campaign_list_points(tt_campaign *k, tt_point_kind kind, int64_t before,
+                               tt_point_list *out);
+void tt_point_list_free(tt_point_list *l);
+/* Append them to the queries of the history. Collective. Errors: MEM. */
+tt_err tt_campaign_add_points(tt_campaign *k, const tt_point_list *l);
+
+static inline int tt_campaign_is_asynchronous(const tt_campaign *k)
+{
+  return k->cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+}
 
 /* round_metrics.c */
 
 /* Set labels, diverged, rmse, nll, change and error of the round from its model and results.h5.
  * Collective. Errors: those of reading results.h5, DATA (results.h5 is not of this model), MEM. */
 tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round);
+/* The fraction of the new labels used for validation; the split of a new label,
+ * which depends on its candidate alone. */
+double tt_campaign_validation_fraction(const tt_campaign *k);
+int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction);
+
 /* Whether a row of the initial data is used for training or validation. */
 int tt_is_labeled_row(const tt_campaign *k, int64_t row);
 /* The number of labeled rows used for training or validation. */

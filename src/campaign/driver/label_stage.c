@@ -2,13 +2,13 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/rng.h"
 #include "core/stats/metrics.h"
 #include "src/campaign/driver/driver_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* label */
 
@@ -84,6 +84,50 @@ static tt_err check_labels(const tt_campaign *k)
   return TT_OK;
 }
 
+/* The labels that have come until now, in place of those of the queries. The next round begins
+ * here: what is told later belongs to a later one. */
+static tt_err take_answered(tt_campaign *k)
+{
+  int64_t line = 0;
+  tt_point_list l;
+  tt_err e = tt_comm_is_root(k->c)
+                 ? tt_points_begin_round_local(k->points, (int32_t)k->round_number + 1, 0, &line)
+                 : TT_OK;
+  e = tt_agree(k->c, e);
+  if (e) return e;
+  e = tt_campaign_list_points(k, TT_POINTS_answered, line, &l);
+  tt_queries_destroy(&k->queries);
+  tt_query_labels_destroy(&k->query_labels);
+  if (!e) e = tt_queries_create(l.count, k->h->inputs, &k->queries);
+  if (!e) e = tt_query_labels_create(l.count, k->h->targets, &k->query_labels);
+  for (int64_t i = 0; !e && i < l.count; i++) {
+    k->queries->row[i] = l.query[i].row;
+    k->queries->score[i] = l.query[i].score;
+    k->queries->random[i] = l.query[i].random;
+  }
+  if (!e && l.count) {
+    memcpy(k->queries->x, l.x, (size_t)(l.count * k->h->inputs) * sizeof *l.x);
+    memcpy(k->query_labels->y, l.y, (size_t)(l.count * k->h->targets) * sizeof *l.y);
+  }
+  tt_current_round(k)->queried = l.count;
+  tt_point_list_free(&l);
+  return tt_agree(k->c, e);
+}
+
+/* campaign.mode asynchronous: queue the queries, and wait until train.when holds. A round whose end
+ * is in the record takes the same labels again. */
+static tt_err label_beside(tt_campaign *k, const tt_label_request *q)
+{
+  int64_t line = 0;
+  if (tt_comm_is_root(k->c)) line = tt_points_begin_line(k->points, (int32_t)k->round_number + 1);
+  tt_bcast(k->c, &line, sizeof line);
+  if (k->o->replay && !line)
+    return TT_FAIL(STOPPED, "%s has no labels of round %" PRId64 ": the replay ends here",
+                   k->o->replay, k->round_number);
+  tt_err e = line ? TT_OK : tt_oracle_label(k->c, q, &k->query_labels);
+  return e ? e : take_answered(k);
+}
+
 /* Sets k->query_labels. Labels that the groups of the round have accepted are not requested again.
  */
 static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
@@ -91,12 +135,16 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
   char label[TT_PATH_MAX];
   tt_round_file_path(k, "label", label);
   const tt_label_request q = tt_campaign_label_request(k, label);
+  int root = tt_comm_is_root(k->c), beside = tt_campaign_is_asynchronous(k);
   tt_err e = TT_OK;
-  if (k->queries->count == 0) { /* the last round */
-    e = tt_agree(k->c, tt_query_labels_create(0, k->label.count, &k->query_labels));
-  } else {
-    if (tt_comm_is_root(k->c)) e = tt_campaign_prepare_directory_local(k, 1, w->inputs);
+  if (k->h->ended >= 0) {
+    e = root && beside ? tt_oracle_withdraw_local(&q) : TT_OK;
+    if (!e) e = tt_query_labels_create(0, k->label.count, &k->query_labels);
     e = tt_agree(k->c, e);
+  } else if (beside) {
+    e = label_beside(k, &q);
+  } else {
+    e = tt_agree(k->c, root ? tt_campaign_prepare_directory_local(k, 1, w->inputs) : TT_OK);
     if (!e) e = tt_oracle_label(k->c, &q, &k->query_labels);
   }
   if (!e) e = check_labels(k);
@@ -117,21 +165,6 @@ tt_err tt_run_label_stage(tt_campaign *k)
 }
 
 /* merge */
-
-double tt_campaign_validation_fraction(const tt_campaign *k)
-{
-  int64_t count[TT_SPLITS] = {0};
-  if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
-  for (int64_t r = 0; r < k->data->rows; r++)
-    if (k->data->split[r] >= 0) count[k->data->split[r]]++;
-  return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
-}
-
-int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction)
-{
-  tt_random4 r = tt_random((uint64_t)k->cfg->run_seed, (uint64_t)row, TT_PURPOSE_SPLIT, 1, 0);
-  return (double)tt_uniform(r.v[0]) < fraction ? TT_VALIDATION : TT_TRAIN;
-}
 
 static tt_err add_labels_local(tt_campaign *k)
 {

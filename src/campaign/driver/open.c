@@ -346,6 +346,7 @@ static tt_err check_directory(tt_campaign *k)
   if (e) return e;
   if (k->o->from) e = parse_from(k, &round, &stage);
   if (!e && k->o->from) e = check_files_local(k, round, stage);
+  if (!e) e = tt_campaign_check_replay_local(k);
   if (!e) e = open_journal_local(k, NULL);
   tt_journal_close_local(&k->journal);
   return tt_agree(k->c, e);

@@ -1,6 +1,7 @@
 /* round_metrics.c — see driver_internal.h: metrics of a round's model, and statistics of the
  * labels. */
 #include "core/base/mem.h"
+#include "core/base/rng.h"
 #include "io/results/results_read.h"
 #include "src/campaign/driver/driver_internal.h"
 
@@ -56,6 +57,21 @@ uint64_t tt_campaign_hash_labels(const tt_campaign *k)
     hash = tt_hash_u64(hash, (uint64_t)h->query[i].split);
   }
   return tt_hash_bytes(hash, h->y, (size_t)(h->queries * h->targets) * sizeof *h->y);
+}
+
+double tt_campaign_validation_fraction(const tt_campaign *k)
+{
+  int64_t count[TT_SPLITS] = {0};
+  if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
+  for (int64_t r = 0; r < k->data->rows; r++)
+    if (k->data->split[r] >= 0) count[k->data->split[r]]++;
+  return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
+}
+
+int8_t tt_campaign_choose_split(const tt_campaign *k, int64_t row, double fraction)
+{
+  tt_random4 r = tt_random((uint64_t)k->cfg->run_seed, (uint64_t)row, TT_PURPOSE_SPLIT, 1, 0);
+  return (double)tt_uniform(r.v[0]) < fraction ? TT_VALIDATION : TT_TRAIN;
 }
 
 /* The target of each predicted column. */

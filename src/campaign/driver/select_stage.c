@@ -90,9 +90,18 @@ static tt_err find_used_rows(tt_campaign *k)
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_config_pool_is_data(k->cfg, &same) : TT_OK);
   if (e) return e;
   tt_bcast(k->c, &same, sizeof same);
+  tt_point_list in_work = {0};
+  int64_t queries = k->h->queries;
+  if (tt_campaign_is_asynchronous(k))
+    e = tt_campaign_list_points(k, TT_POINTS_in_work, 0, &in_work);
+  if (!e && in_work.count) e = tt_campaign_add_points(k, &in_work);
+  k->in_work = in_work.count;
+  tt_point_list_free(&in_work);
+  if (e) return e;
   e = tt_history_used_rows(k->h, &k->used_rows);
   if (!e && same) e = exclude_initial_data(k, &k->used_rows);
   if (!e) e = find_known_inputs(k);
+  k->h->queries = queries; /* those in work were queries for these lists only */
   return tt_agree(k->c, e);
 }
 
@@ -167,6 +176,7 @@ static int is_last(tt_campaign *k, int scored)
 {
   char reason[256];
   k->h->ended = tt_history_should_stop(k->h, k->cfg, scored, reason, sizeof reason);
+  if (k->h->ended == TT_STOP_RULE_candidates && k->in_work) k->h->ended = -1;
   if (k->h->ended < 0) return 0;
   tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
   return 1;
@@ -184,6 +194,8 @@ tt_err tt_run_score_stage(tt_campaign *k)
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
   h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   h = tt_hash_u64(h, (uint64_t)k->cfg->run_seed);
+  if (tt_campaign_is_asynchronous(k))
+    h = tt_hash_bytes(h, k->used_rows.row, (size_t)k->used_rows.count * sizeof *k->used_rows.row);
   tt_stage_io w = {h, {"pool_scores.h5", "round_after_score.h5"}};
   tt_current_round(k)->pool_hash = 0;
   e = tt_run_stage(k, TT_STAGE_score, &w, do_score, &seconds);
@@ -208,11 +220,17 @@ static tt_err labeled_inputs_local(const tt_campaign *k, double **x, int64_t *co
   return TT_OK;
 }
 
-/* Number of rows to query: select.batch, or the labels that stop.labels still allows. */
+/* Number of rows to query, or the labels that stop.labels still allows: select.batch; with
+ * campaign.mode asynchronous, what is labeled until the next training begins, and a queue for its
+ * duration. */
 static int64_t max_batch(const tt_campaign *k)
 {
-  int64_t left = k->cfg->stop_labels - tt_current_round(k)->labels;
-  if (k->cfg->stop_labels < 0 || left > k->cfg->select_batch) return k->cfg->select_batch;
+  const tt_config *c = k->cfg;
+  int64_t most = c->select_batch, left = c->stop_labels - tt_current_round(k)->labels - k->in_work;
+  if (tt_campaign_is_asynchronous(k))
+    most = tt_labels_until_training(c) +
+           c->label_concurrency * c->label_rows_per_call * c->label_ahead;
+  if (c->stop_labels < 0 || left > most) return most;
   return left > 0 ? left : 0;
 }
 
@@ -233,7 +251,7 @@ static tt_err run_selection(tt_campaign *k, tt_select_args *s)
     return tt_agree(k->c, tt_queries_create(0, k->data->input.count, &k->queries));
   }
   e = tt_select_queries(k->c, s, tt_current_round(k), &k->queries);
-  if (!e && k->queries->count == 0) k->h->ended = TT_STOP_RULE_candidates;
+  if (!e && k->queries->count + k->in_work == 0) k->h->ended = TT_STOP_RULE_candidates;
   return e;
 }
 

@@ -1,5 +1,6 @@
-/* ask_mode.c — see oracle_internal.h: label.mode ask. Anybody may ask for the points of the round
- * and tell their labels (src/campaign/points/requests.h); the campaign only waits. */
+/* ask_mode.c — see oracle_internal.h: label.mode ask and campaign.mode asynchronous. Others ask for
+ * points and tell their labels (src/campaign/points/requests.h): anybody, or workers. A round waits
+ * until its queries need no label any more; an asynchronous one until train.when holds. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/clock.h"
@@ -9,56 +10,89 @@
 #include <inttypes.h>
 
 typedef struct ask_state {
-  double deadline; /* s, tt_monotonic_seconds: end of label.max_wait */
+  double begun, progressed; /* s, tt_monotonic_seconds: of the stage, of the last answer */
+  int64_t done, failed;     /* points that need no label any more, those of them without one */
+  int64_t pending;          /* others that are queued or asked */
+  int64_t again;            /* to be asked for again: point [again] */
+  int64_t *point;
 } ask_state;
 
-static void count_points(const tt_labeling *a, int64_t *pending, int64_t *failed)
+/* Points that crashed are asked for again, label.retries times. */
+static void look_at_point(ask_state *s, const tt_points *p, int64_t i, int64_t retries)
+{
+  const tt_point *t = tt_points_at(p, i);
+  int is_done = tt_point_is_done(t, retries);
+  s->done += is_done;
+  s->failed += is_done && t->state != TT_POINT_labeled;
+  s->pending += !is_done && t->state != TT_POINT_proposed;
+  if (t->state == TT_POINT_crashed && !is_done) s->point[s->again++] = i;
+}
+
+/* The queries; of an asynchronous round all points of the record. */
+static tt_err look_at_points(tt_labeling *a, ask_state *s)
 {
   tt_points *p = a->request->points;
-  *pending = *failed = 0;
+  int beside = a->request->cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+  s->done = s->failed = s->pending = s->again = 0;
   tt_points_lock(p);
-  for (int64_t i = 0; i < a->request->queries->count; i++) {
-    const tt_point *t = tt_points_at(p, a->point[i]);
-    int done = tt_point_is_done(t, a->request->cfg->label_retries);
-    *pending += !done;
-    *failed += done && t->state != TT_POINT_labeled;
-  }
+  int64_t count = beside ? tt_points_count(p) : a->request->queries->count;
+  tt_err e = TT_ALLOC(s->point, count);
+  for (int64_t i = 0; !e && i < count; i++)
+    look_at_point(s, p, beside ? i : a->point[i], a->request->cfg->label_retries);
+  const tt_point_change c = {.count = s->again, .point = s->point, .to = TT_POINT_queued};
+  if (!e) e = tt_points_change_local(p, &c);
   tt_points_unlock(p);
+  tt_free(s->point);
+  return e;
 }
 
 static tt_err start_ask(tt_labeling *a)
 {
-  ask_state *w = NULL;
-  int64_t failed;
-  TT_TRY(TT_ALLOC(w, 1));
-  a->backend_data = w;
-  w->deadline = tt_monotonic_seconds() + a->request->cfg->label_max_wait;
-  count_points(a, &a->pending, &failed);
-  if (a->pending)
+  const tt_label_request *q = a->request;
+  ask_state *s = NULL;
+  TT_TRY(TT_ALLOC(s, 1));
+  a->backend_data = s;
+  s->begun = s->progressed = tt_monotonic_seconds();
+  TT_TRY(look_at_points(a, s));
+  a->pending = s->pending;
+  if (s->pending && !q->workers)
     tt_log_root(TT_LOG_INFO,
                 "waiting for the labels of %" PRId64 " points: tutti ask %s -k 8 > points.csv; "
                 "tutti tell %s labels.csv",
-                a->pending, a->request->campaign, a->request->campaign);
+                s->pending, q->campaign, q->campaign);
   return TT_OK;
+}
+
+/* train.when */
+static int may_train(const tt_label_request *q, const ask_state *s)
+{
+  const tt_config *c = q->cfg;
+  int64_t fresh = s->done - q->answered;
+  if (c->campaign_mode != TT_CAMPAIGN_MODE_asynchronous || fresh < 1) return 0;
+  return fresh >= tt_labels_until_training(c) ||
+         (c->train_when_share > 0.0 && (double)fresh >= c->train_when_share * (double)q->trained) ||
+         (c->train_when_wait > 0.0 && tt_monotonic_seconds() - s->begun >= c->train_when_wait);
 }
 
 static tt_err poll_ask(tt_labeling *a)
 {
   const tt_label_request *q = a->request;
-  ask_state *w = a->backend_data;
-  int64_t pending, failed;
-  count_points(a, &pending, &failed);
-  a->progressed = pending < a->pending;
-  a->pending = pending;
-  if (!pending) return TT_OK;
-  if ((double)failed > q->cfg->label_max_failed * (double)q->queries->count)
-    return tt_label_failed_error(q->cfg, q->round, q->queries->count, failed, pending);
-  TT_TRY(tt_label_points_queue(a)); /* of attempts that have failed, until label.retries */
-  if (tt_monotonic_seconds() < w->deadline) return TT_OK;
+  ask_state *s = a->backend_data;
+  int64_t done = s->done, queried = q->queries->count;
+  TT_TRY(look_at_points(a, s));
+  a->progressed = s->done != done;
+  if (a->progressed) s->progressed = tt_monotonic_seconds();
+  a->pending = may_train(q, s) ? 0 : s->pending;
+  if (!a->pending) return TT_OK;
+  if (q->cfg->campaign_mode == TT_CAMPAIGN_MODE_rounds &&
+      (double)s->failed > q->cfg->label_max_failed * (double)queried)
+    return tt_label_failed_error(q->cfg, q->round, queried, s->failed, s->pending);
+  if (q->workers) return tt_workers_poll_local(q->workers, a->progressed);
+  if (tt_monotonic_seconds() < s->progressed + q->cfg->label_max_wait) return TT_OK;
   return TT_FAIL(STOPPED,
                  "%s: %" PRId64 " points have no label after label.max_wait (%g s); tutti ask and "
                  "tutti tell go on without the campaign; then run again",
-                 q->campaign, pending, q->cfg->label_max_wait);
+                 q->campaign, s->pending, q->cfg->label_max_wait);
 }
 
 static void end_ask(tt_labeling *a) { tt_free(a->backend_data); }

@@ -6,14 +6,17 @@
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
+#include "src/host/stop_request.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { MIN_PAUSE_MS = 5, MAX_PAUSE_MS = 500 };
 static const double max_start_seconds = 0.5; /* time in which one poll starts calls */
 
 static tt_err create_calls(tt_labeling *a)
@@ -90,16 +93,19 @@ const tt_label_backend tt_label_backend_command = {create_calls, poll_all, end_c
 
 /* A single group */
 
-static tt_err run_calls_until_done(tt_oracle_call *c)
+tt_err tt_oracle_call_finish(tt_oracle_call *c)
 {
-  int pause_ms = 0;
+  double since = tt_monotonic_seconds();
   while (c->group->state == TT_LABEL_GROUP_pending) {
     int ran = tt_oracle_call_is_running(c);
+    if (tt_stop_signaled_local()) return TT_FAIL(STOPPED, "stopped by %s", tt_stop_signal_local());
     TT_TRY(tt_oracle_call_poll(c));
     if (tt_oracle_call_is_ready(c)) TT_TRY(tt_oracle_call_start(c));
     if (c->max_wait_exceeded) return stop_after_max_wait(c->cfg, c->group->directory);
-    pause_ms = ran != tt_oracle_call_is_running(c) ? 10 : pause_ms < 500 ? pause_ms + 10 : 500;
-    if (c->group->state == TT_LABEL_GROUP_pending) poll(NULL, 0, pause_ms);
+    if (ran != tt_oracle_call_is_running(c)) since = tt_monotonic_seconds();
+    double pause_ms = 10.0 * (tt_monotonic_seconds() - since); /* 1 % of the time so far */
+    pause_ms = pause_ms < MIN_PAUSE_MS ? MIN_PAUSE_MS : fmin(pause_ms, MAX_PAUSE_MS);
+    if (c->group->state == TT_LABEL_GROUP_pending) poll(NULL, 0, (int)pause_ms);
   }
   return TT_OK;
 }
@@ -116,7 +122,7 @@ static tt_err label_group(const tt_config *cfg, const char *directory)
   if (!e) e = tt_label_group_open(directory, &group);
   if (!e) {
     tt_oracle_call call = {.cfg = cfg, .target = &target, .group = &group};
-    e = run_calls_until_done(&call);
+    e = tt_oracle_call_finish(&call);
     tt_oracle_call_kill(&call);
   }
   tt_label_group_free(&group);

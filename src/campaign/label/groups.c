@@ -7,6 +7,7 @@
 #include "io/campaign/oracle_files.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +89,21 @@ tt_err tt_label_group_read_labels(const tt_label_group *g, const tt_columns *tar
   tt_err e = align(g, l, y, &given);
   tt_oracle_output_destroy(&l);
   return e;
+}
+
+tt_err tt_label_group_read_results(const tt_label_group *g, const tt_columns *target, double **y,
+                                   char *why, int capacity)
+{
+  char path[TT_PATH_MAX];
+  int64_t cells = g->count * target->count;
+  if (g->state == TT_LABEL_GROUP_labeled)
+    return tt_label_group_read_labels(g, target, y, why, capacity);
+  tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
+  TT_TRY(tt_file_read_text(path, why, (size_t)capacity));
+  why[strcspn(why, "\n")] = '\0';
+  TT_TRY(TT_ALLOC(*y, cells));
+  for (int64_t i = 0; i < cells; i++) (*y)[i] = (double)NAN;
+  return TT_OK;
 }
 
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,

@@ -25,12 +25,15 @@ static tt_err find_texts(const tt_label_request *q, char **text, int *any)
   return TT_OK;
 }
 
-/* Points that wait for a label and shall not have it now: of queries that a repeated round no
- * longer has; and those that an earlier start has asked for itself, if people label now. */
+/* Points that wait for a label and shall not have it now: they are no queries any more, because a
+ * round is repeated, or a newer model has chosen others; beside training those that were asked for
+ * are labeled all the same. And those that an earlier start has asked for itself, if others label
+ * now. */
 static tt_err withdraw(const tt_labeling *a)
 {
   tt_points *p = a->request->points;
-  int mode = a->request->cfg->label_mode, people = mode == TT_LABEL_ask || mode == TT_LABEL_files;
+  const tt_config *cfg = a->request->cfg;
+  int beside = cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
   int8_t *is_own = NULL;
   int64_t *other = NULL, n = 0;
   tt_points_lock(p);
@@ -39,15 +42,21 @@ static tt_err withdraw(const tt_labeling *a)
   for (int64_t i = 0; !e && i < a->request->queries->count; i++) is_own[a->point[i]] = 1;
   for (int64_t i = 0; !e && i < tt_points_count(p); i++) {
     const tt_point *t = tt_points_at(p, i);
-    int asked = t->state == TT_POINT_asked;
-    int waits = asked || t->state == TT_POINT_queued || t->state == TT_POINT_expired;
-    if (is_own[i] ? asked && !t->lease && people : waits) other[n++] = i;
+    int asked = t->state == TT_POINT_asked, lost = asked && !t->lease && tt_label_is_asked(cfg);
+    int waits = t->state == TT_POINT_queued || (!beside && (asked || t->state == TT_POINT_expired));
+    if (lost || (waits && !is_own[i])) other[n++] = i;
   }
   const tt_point_change c = {.count = n, .point = other, .to = TT_POINT_proposed};
   if (!e) e = tt_points_change_local(p, &c);
   tt_points_unlock(p);
   tt_free_all(&is_own, &other);
   return e;
+}
+
+tt_err tt_oracle_withdraw_local(const tt_label_request *request)
+{
+  const tt_labeling none = {.request = request};
+  return withdraw(&none);
 }
 
 tt_err tt_label_points_create(tt_labeling *a)
@@ -63,6 +72,7 @@ tt_err tt_label_points_create(tt_labeling *a)
   const tt_new_points n = {.count = own->count,
                            .row = own->row,
                            .random = own->random,
+                           .score = own->score,
                            .x = own->x,
                            .text = any ? text : NULL,
                            .round = (int32_t)q->round};
@@ -78,7 +88,7 @@ tt_err tt_label_points_create(tt_labeling *a)
 static int may_be_queued(const tt_label_request *q, const tt_point *t, int is_pending)
 {
   if (t->state == TT_POINT_proposed) return 1;
-  if (q->cfg->label_mode == TT_LABEL_ask || q->cfg->label_mode == TT_LABEL_files)
+  if (tt_label_is_asked(q->cfg))
     return t->state == TT_POINT_crashed && !tt_point_is_done(t, q->cfg->label_retries);
   return is_pending && (t->state == TT_POINT_crashed || t->state == TT_POINT_impossible ||
                         t->state == TT_POINT_expired);
@@ -106,7 +116,6 @@ static tt_err change(tt_labeling *a, const int8_t *is_pending, tt_point_state ne
 
 tt_err tt_label_points_queue(tt_labeling *a)
 {
-  tt_label_mode mode = (tt_label_mode)a->request->cfg->label_mode;
   int8_t *is_pending = NULL;
   TT_TRY(TT_ALLOC(is_pending, a->request->queries->count));
   for (int64_t i = 0; i < a->groups; i++)
@@ -114,8 +123,7 @@ tt_err tt_label_points_queue(tt_labeling *a)
       is_pending[a->group[i].query[k]] = a->group[i].state == TT_LABEL_GROUP_pending;
   tt_points_lock(a->request->points); /* no request gets a point between the two changes */
   tt_err e = change(a, is_pending, TT_POINT_queued);
-  if (!e && mode != TT_LABEL_files && mode != TT_LABEL_ask)
-    e = change(a, is_pending, TT_POINT_asked);
+  if (!e && !tt_label_is_asked(a->request->cfg)) e = change(a, is_pending, TT_POINT_asked);
   tt_points_unlock(a->request->points);
   tt_free(is_pending);
   return e ? e : tt_label_points_update(a);
@@ -125,19 +133,14 @@ tt_err tt_label_points_queue(tt_labeling *a)
 
 static tt_err record_group(tt_labeling *a, tt_label_group *g)
 {
-  char why[1024] = "", path[TT_PATH_MAX];
+  char why[1024] = "";
   double *y = NULL;
   int64_t *point = NULL;
+  int failed = g->state == TT_LABEL_GROUP_failed;
   tt_err e = TT_ALLOC(point, g->count);
   for (int64_t i = 0; !e && i < g->count; i++) point[i] = a->point[g->query[i]];
-  if (!e && g->state == TT_LABEL_GROUP_labeled) {
-    e = tt_label_group_read_labels(g, a->target, &y, why, sizeof why);
-  } else if (!e) {
-    tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
-    e = tt_file_read_text(path, why, sizeof why);
-    why[strcspn(why, "\n")] = '\0';
-  }
-  if (!e) e = tt_points_answer_local(a->request->points, g->count, point, y, why);
+  if (!e) e = tt_label_group_read_results(g, a->target, &y, why, sizeof why);
+  if (!e) e = tt_points_answer_local(a->request->points, g->count, point, failed ? NULL : y, why);
   g->recorded = !e;
   tt_free_all(&point, &y);
   return e;
@@ -161,29 +164,6 @@ static void copy_label(const tt_labeling *a, int64_t query, double *y, char *why
     y[k] = t->state == TT_POINT_labeled ? tt_points_y(p, a->point[query])[k] : (double)NAN;
   if (t->state != TT_POINT_labeled && t->why && !*why)
     snprintf(why, (size_t)capacity, "%s", t->why);
-}
-
-tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g)
-{
-  char why[256] = "";
-  double *y = NULL;
-  int done = 1;
-  TT_TRY(TT_ALLOC(y, g->count * a->target->count));
-  tt_points_lock(a->request->points);
-  for (int64_t i = 0; done && i < g->count; i++) {
-    const tt_point *t = tt_points_at(a->request->points, a->point[g->query[i]]);
-    done = tt_point_is_done(t, a->request->cfg->label_retries);
-    copy_label(a, g->query[i], y + i * a->target->count, why, sizeof why);
-  }
-  tt_points_unlock(a->request->points);
-  int all = tt_labeled_rows(y, g->count, a->target->count) == g->count;
-  tt_err e = done ? tt_label_group_write_labels(g, a->target, y,
-                                                all    ? ""
-                                                : *why ? why
-                                                       : "no value")
-                  : TT_OK;
-  tt_free(y);
-  return e;
 }
 
 void tt_label_points_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity)

@@ -199,7 +199,7 @@ static tt_err build_groups(group_builder *m)
 {
   char header[TT_PATH_MAX];
   TT_TRY(tt_label_points_create(m->a));
-  if (m->a->request->cfg->label_mode == TT_LABEL_ask) return TT_OK;
+  if (tt_label_is_asked(m->a->request->cfg)) return TT_OK;
   TT_TRY(tt_places_sort(m->queries->row, m->queries->count, &m->sorted));
   TT_TRY(TT_ALLOC(m->grouped, m->queries->count));
   TT_TRY(tt_directory_create(m->a->request->directory));
@@ -277,7 +277,7 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
                              int64_t unasked)
 {
   char rest[96] = "";
-  int told = cfg->label_mode == TT_LABEL_ask || cfg->label_mode == TT_LABEL_files;
+  int told = tt_label_is_asked(cfg);
   if (unasked)
     snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labeled any more", unasked,
              unasked == 1 ? "is" : "are");

@@ -12,7 +12,6 @@
 /* The backend of each label.mode; hidden needs none. */
 static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
     [TT_LABEL_command] = &tt_label_backend_command,
-    [TT_LABEL_files] = &tt_label_backend_files,
     [TT_LABEL_slurm] = &tt_label_backend_slurm,
     [TT_LABEL_ask] = &tt_label_backend_ask,
 };
@@ -89,7 +88,8 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
 {
   char reason[1024];
   int root = tt_comm_is_root(c);
-  const tt_label_backend *backend = backends[request->cfg->label_mode];
+  int beside = request->cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+  const tt_label_backend *backend = backends[beside ? TT_LABEL_ask : request->cfg->label_mode];
   tt_err e = tt_agree(c, root ? tt_label_groups_create(a) : TT_OK);
   if (e) return e;
   e = tt_agree(c, root ? backend->start(a) : TT_OK);
@@ -97,7 +97,7 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   if (root) backend->end(a);
   if (e) return e;
   if (root) tt_label_points_collect(a, out, reason, sizeof reason);
-  if (root) log_labeled(out, reason, request->directory);
+  if (root && !beside) log_labeled(out, reason, request->directory);
   return TT_OK;
 }
 

@@ -1,5 +1,6 @@
-/* oracle.h — stage label: get the labels of the queries by a command, through files, by Slurm jobs,
- * or from the pool itself. docs/oracle.md is the manual for authors of an oracle.
+/* oracle.h — stage label: get the labels of the queries by a command, by Slurm jobs, from others
+ * (tutti ask, tutti tell), or from the pool itself. docs/oracle.md is the manual for authors of an
+ * oracle.
  *
  * The queries are divided into groups of label.rows_per_call. DIR/round-0012/label/0003/ is the
  * directory of one group:
@@ -12,8 +13,7 @@
  *                       again unless the user removes the file
  * In label/ itself, header.csv is the first line of a CSV output. A group keeps its candidates if
  * label.rows_per_call changes later. A row of an output that is missing, infinite, or NaN in all
- * targets failed. With mode files all rows must be present: an output with fewer rows is still
- * being written. The exit codes of a call are in docs/oracle.md.
+ * targets failed. The exit codes of a call are in docs/oracle.md.
  *
  * A call starts in the directory of the campaign file, in its own process group, which is killed
  * when the call ends. Before a group is called again, outputs of a killed campaign are checked: an
@@ -27,6 +27,7 @@
 #include "mpi/comm.h"
 #include "src/campaign/points/points.h"
 
+typedef struct tt_workers tt_workers;
 typedef struct tt_label_request {
   const tt_config *cfg;   /* section label */
   const char *file;       /* the campaign file, for messages and jobs */
@@ -38,7 +39,11 @@ typedef struct tt_label_request {
   int64_t round;
   const tt_queries *queries;
   tt_points *points; /* the record of the campaign, on rank 0 */
-  tt_pool *pool;     /* for hidden labels, and for texts that are no level */
+  /* with campaign.mode asynchronous, on rank 0: */
+  tt_workers *workers; /* NULL: others ask and tell */
+  int64_t answered;    /* points that needed no label when this round began */
+  int64_t trained;     /* labels that its model was trained on */
+  tt_pool *pool;       /* for hidden labels, and for texts that are no level */
   const tt_columns *input, *target;
   const tt_net_inputs *net; /* levels of the inputs, or NULL */
   double deadline;          /* as in tt_stop_agreed */
@@ -54,6 +59,40 @@ typedef struct tt_label_request {
  * killed, Slurm jobs are canceled), CANTCREAT, IO, MEM. STOPPED also if another start owns the
  * campaign: no call is made and no label accepted. */
 tt_err tt_oracle_label(tt_comm *c, const tt_label_request *request, tt_query_labels **out);
+
+/* Workers: campaign.mode asynchronous
+ *
+ * label.concurrency processes label beside the campaign, `tutti campaign task CAMPAIGN.yaml
+ * DIR/label/0003`: children of rank 0, or with label.mode slurm the tasks of an array. A worker
+ * asks for points of the record as `tutti ask` does, labels them in its group DIR/label/0003/0017,
+ * tells the labels, and asks again, until the campaign has ended. Its newest group stays, and its
+ * failed ones. Killed at any moment, it goes on with its newest group, or asks by the name of this
+ * group for the same points again. label/0003/worker.log has its messages; `later` or `stop`, why
+ * the oracle stopped it. */
+
+/* Start them, and those of earlier starts that have not told their labels. Local. Errors:
+ * UNAVAILABLE, CANTCREAT, DATA, IO, MEM, STOPPED. */
+tt_err tt_workers_begin_local(const tt_label_request *request, tt_workers **out);
+/* Start those again that have ended.
+ *   progressed  1 = labels have come
+ * Local. Errors: STOPPED (exit code 75 for label.max_wait), UNAVAILABLE, as above. */
+tt_err tt_workers_poll_local(tt_workers *w, int progressed);
+/* Kill them; with label.mode slurm they go on, unless the campaign has ended. Accepts NULL.
+ * Local. */
+void tt_workers_end_local(tt_workers **w, int ended);
+
+/* The process of one worker, by its directory. Local. Errors: as tt_oracle_label. */
+tt_err tt_worker_run_local(const tt_config *cfg, const char *directory);
+
+/* train.when.labels: the number of new labels that begin the next training. */
+static inline int64_t tt_labels_until_training(const tt_config *cfg)
+{
+  return cfg->train_when_labels > 0 ? cfg->train_when_labels : cfg->select_batch;
+}
+
+/* Nobody shall label the queued points of the record but those of the queries. Local. Errors: IO,
+ * MEM, STOPPED. */
+tt_err tt_oracle_withdraw_local(const tt_label_request *request);
 
 /* Record the accepted labels of the groups in a directory that is about to be moved aside: their
  * campaign may have been killed before it did so. The directory may be missing.

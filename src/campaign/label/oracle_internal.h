@@ -45,6 +45,9 @@ tt_err tt_label_group_read_output(const tt_label_group *g, const tt_columns *tar
                                   const char *path, double **y, int64_t *given);
 tt_err tt_label_group_read_labels(const tt_label_group *g, const tt_columns *target, double **y,
                                   char *why, int capacity);
+/* The same of a group that has ended, failed ones too: then all labels are NaN. */
+tt_err tt_label_group_read_results(const tt_label_group *g, const tt_columns *target, double **y,
+                                   char *why, int capacity);
 
 /* Accept a complete output: write accepted.h5, set `state` to labeled.
  *   y    [count][T] in the order of `id`, NaN = unlabeled
@@ -83,8 +86,21 @@ typedef struct tt_label_backend {
   void (*end)(tt_labeling *a);
 } tt_label_backend;
 
-extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
-    tt_label_backend_slurm, tt_label_backend_ask;
+extern const tt_label_backend tt_label_backend_command, tt_label_backend_slurm,
+    tt_label_backend_ask;
+
+/* Whether others ask for the points: label.mode ask, campaign.mode asynchronous. */
+static inline int tt_label_is_asked(const tt_config *cfg)
+{
+  return cfg->label_mode == TT_LABEL_ask || cfg->campaign_mode == TT_CAMPAIGN_MODE_asynchronous;
+}
+
+/* For a shell: the command of a task, to which its directory is appended. Its paths are absolute: a
+ * job may start in another directory. Owner of *text: the caller, free. Errors: IO, MEM. */
+tt_err tt_label_task_command(const tt_label_request *q, char **text);
+/* The files `later` (stop 0) and `stop` (1) in the directory of a task. Remove: errors IO. */
+tt_err tt_label_task_mark(const char *directory, int stop, char path[TT_PATH_MAX], int *exists);
+tt_err tt_label_task_unmark(const char *directory, int stop);
 
 /* label_points.c: the queries in the record of the campaign */
 
@@ -96,9 +112,6 @@ tt_err tt_label_points_create(tt_labeling *a);
 tt_err tt_label_points_queue(tt_labeling *a);
 /* Record the results of groups that have ended. Errors: DATA, IO, MEM. */
 tt_err tt_label_points_update(tt_labeling *a);
-/* The opposite: accept the labels of a pending group if the record has an answer for each of its
- * points (tutti tell). Errors: CANTCREAT, IO, MEM. */
-tt_err tt_label_points_accept(tt_labeling *a, tt_label_group *g);
 /* The labels of all queries.
  *   why  [capacity] reason of the first point without one, "" if there is none or it is unknown */
 void tt_label_points_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
@@ -145,10 +158,13 @@ tt_err tt_oracle_call_start(tt_oracle_call *c);
 /* If the call has ended or exceeds label.timeout, handle its result. Errors: UNAVAILABLE (its exit
  * code stops the campaign), CANTCREAT, IO, MEM. */
 tt_err tt_oracle_call_poll(tt_oracle_call *c);
+/* Poll and start calls until the group is labeled or has failed, or a signal requests a stop.
+ * Errors: as tt_oracle_label_group_local. */
+tt_err tt_oracle_call_finish(tt_oracle_call *c);
 /* Kill the running call, if any; it does not count as crashed. */
 void tt_oracle_call_kill(tt_oracle_call *c);
 
-/* Slurm: a task whose group is not labeled reports the reason to the campaign, in a file `later`
- * (e is STOPPED) or `stop` (UNAVAILABLE) of the group. Called by tt_oracle_label_group_local. */
-void tt_label_task_report_local(const char *group, tt_err e);
+/* A task whose group is not labeled reports the reason to the campaign, in a file `later`
+ * (e is STOPPED) or `stop` (UNAVAILABLE) of its directory. */
+void tt_label_task_report_local(const char *directory, tt_err e);
 #endif

@@ -34,21 +34,23 @@ void tt_label_task_report_local(const char *group, tt_err e)
   if (tt_file_write_atomic_local(path, text)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
-static tt_err has_task_mark(const tt_label_group *g, int stop, char path[TT_PATH_MAX], int *exists)
+tt_err tt_label_task_mark(const char *directory, int stop, char path[TT_PATH_MAX], int *exists)
 {
-  tt_path_join(g->directory, task_mark_name[stop], path);
+  tt_path_join(directory, task_mark_name[stop], path);
   return tt_file_exists(path, exists);
+}
+
+tt_err tt_label_task_unmark(const char *directory, int stop)
+{
+  char path[TT_PATH_MAX];
+  tt_path_join(directory, task_mark_name[stop], path);
+  return unlink(path) && errno != ENOENT ? TT_FAIL_ERRNO(IO, "%s", path) : TT_OK;
 }
 
 static tt_err remove_task_marks(const tt_labeling *a, int stop)
 {
-  char path[TT_PATH_MAX];
   TT_TRY(tt_owner_check_local(a->request->campaign));
-  for (int64_t i = 0; i < a->groups; i++) {
-    tt_path_join(a->group[i].directory, task_mark_name[stop], path);
-    if (unlink(path) && errno != ENOENT)
-      return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
-  }
+  for (int64_t i = 0; i < a->groups; i++) TT_TRY(tt_label_task_unmark(a->group[i].directory, stop));
   return TT_OK;
 }
 
@@ -76,7 +78,7 @@ static tt_err update_groups(tt_labeling *a, tt_slurm_jobs *jobs)
     TT_TRY(tt_label_group_update(g));
     if (g->state != TT_LABEL_GROUP_pending) continue;
     pending++;
-    TT_TRY(has_task_mark(g, 1, path, &stop));
+    TT_TRY(tt_label_task_mark(g->directory, 1, path, &stop));
     if (stop) return stop_by_task(a, jobs, path);
   }
   a->progressed |= pending < a->pending;
@@ -97,7 +99,7 @@ static tt_err end_attempt(tt_labeling *a, tt_slurm_jobs *jobs)
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
     if (g->state != TT_LABEL_GROUP_pending) continue;
-    TT_TRY(has_task_mark(g, 0, path, &ask_later));
+    TT_TRY(tt_label_task_mark(g->directory, 0, path, &ask_later));
     later += ask_later;
     if (!ask_later && last) TT_TRY(tt_label_group_write_failed(g, reason));
   }
@@ -124,8 +126,7 @@ static tt_err end_attempt(tt_labeling *a, tt_slurm_jobs *jobs)
 
 /* The backend */
 
-/* The command of a task, with absolute paths: a job may start in another directory. */
-static tt_err format_call(const tt_label_request *q, char **text)
+tt_err tt_label_task_command(const tt_label_request *q, char **text)
 {
   size_t bytes;
   FILE *f = open_memstream(text, &bytes);
@@ -157,7 +158,7 @@ static tt_err start_slurm(tt_labeling *a)
   a->backend_data = s;
   TT_TRY(TT_ALLOC(s->task, a->groups));
   TT_TRY(remove_task_marks(a, 1));
-  TT_TRY(format_call(q, &s->call));
+  TT_TRY(tt_label_task_command(q, &s->call));
   const tt_slurm_order order = {q->cfg,      q->directory,   s->call,
                                 q->campaign, q->incarnation, q->round};
   return tt_slurm_jobs_open_local(&order, &s->jobs);

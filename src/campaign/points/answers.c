@@ -1,8 +1,10 @@
 /* answers.c — see requests.h: what the writer of the record does with a request.
  *
- *   {"act": "ask", "k": 8, "until": seconds, "who": "alice"}
+ *   {"act": "ask", "k": 8, "until": seconds, "who": "alice", "lease": its name; else that of the
+ *    request}
  *   {"act": "tell", "who": ..., "replace": false, "place": ["labels.csv:2", "labels.csv:3"],
- *    "point": [17, 18] or "x": [[...], [...]], "status": ["ok", "later"], "y": [[...], [...]]} */
+ *    "point": [17, 18] or "x": [[...], [...]], "status": ["ok", "later"], "y": [[...], [...]],
+ *    "why": "..."} */
 #include "src/campaign/points/points_internal.h"
 #include "src/campaign/points/requests.h"
 
@@ -101,13 +103,13 @@ static tt_err lease_points(tt_points *p, const char *name, const json_t *request
 static tt_err answer_ask(tt_points *p, const char *name, const json_t *request, json_t **out)
 {
   int64_t *point = NULL, n = 0;
-  int32_t lease = tt_points_find_lease(p, name);
+  const char *given = json_string_value(json_object_get(request, "lease"));
+  int32_t lease = tt_points_find_lease(p, given ? given : name);
   TT_TRY(TT_ALLOC(point, p->count));
   tt_err e = TT_OK;
-  if (lease >= 0)
-    n = list_lease(p, lease, point);
-  else
-    e = lease_points(p, name, request, point, &n);
+  if (lease >= 0) n = list_lease(p, lease, point);
+  /* a lease of the asker's own name may have been answered by others */
+  if (lease < 0 || (given && !n)) e = lease_points(p, given ? given : name, request, point, &n);
   if (!e && n) put_points(p, n, point, out);
   if (!e && !n) refuse(out, no_point(p));
   tt_free(point);
@@ -260,6 +262,7 @@ static tt_err record(told *t, const double *x, int64_t *news)
                              .to_each = t->next,
                              .y = t->y,
                              .who = json_string_value(json_object_get(t->request, "who")),
+                             .why = json_string_value(json_object_get(t->request, "why")),
                              .again = t->replace};
   *news = n;
   return tt_points_change_local(t->p, &c);

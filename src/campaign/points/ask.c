@@ -28,16 +28,10 @@ void tt_request_who(const char *given, char who[128])
 
 /* The points of an answer */
 
-typedef struct asked {
-  int64_t count;
-  int64_t *id;       /* [count] */
-  double *x;         /* [count][D] */
-  const char **text; /* [count][D] borrowed from the answer, or NULL */
-} asked;
-
-static tt_err read_answer(const json_t *answer, int64_t D, asked *a)
+static tt_err read_answer(int64_t D, tt_asked *a)
 {
-  const json_t *point = json_object_get(answer, "point"), *text = json_object_get(answer, "text");
+  const json_t *answer = a->answer, *point = json_object_get(answer, "point"),
+               *text = json_object_get(answer, "text");
   a->count = (int64_t)json_array_size(point);
   TT_TRY(TT_ALLOC(a->id, a->count));
   TT_TRY(TT_ALLOC(a->x, a->count * D));
@@ -66,7 +60,7 @@ static tt_err copy_out(const char *path)
   return bad || fflush(stdout) ? TT_FAIL_ERRNO(IO, "standard output") : TT_OK;
 }
 
-static tt_err print_points(const asked *a, const tt_columns *input, int hdf5)
+static tt_err print_points(const tt_asked *a, const tt_columns *input, int hdf5)
 {
   char path[TT_PATH_MAX], folder[] = "/tmp/tutti-ask-XXXXXX";
   if (!mkdtemp(folder)) return TT_FAIL_ERRNO(CANTCREAT, "%s", folder);
@@ -96,27 +90,42 @@ static tt_err check_not_ended(const char *directory)
   return e;
 }
 
+void tt_asked_free(tt_asked *a)
+{
+  tt_free_all(&a->id, &a->x, &a->text);
+  json_decref(a->answer);
+  *a = (tt_asked){0};
+}
+
+tt_err tt_ask_points_local(const char *directory, const char *who, const char *lease, int64_t count,
+                           int64_t until, int64_t inputs, tt_asked *out)
+{
+  *out = (tt_asked){0};
+  TT_TRY(check_not_ended(directory));
+  json_t *request = json_object();
+  tt_json_set(&request, "act", json_string("ask"));
+  tt_json_set(&request, "k", json_integer(count));
+  tt_json_set(&request, "until", json_integer(until));
+  tt_json_set(&request, "who", tt_json_text(who));
+  if (lease) tt_json_set(&request, "lease", tt_json_text(lease));
+  tt_err e = tt_inbox_send_local(directory, who, request, &out->answer);
+  return e ? e : read_answer(inputs, out);
+}
+
 tt_err tt_ask_local(const tt_ask_options *o)
 {
   char who[128];
   tt_columns input = {0}, target = {0};
-  json_t *request = json_object(), *answer = NULL;
-  asked a = {0};
+  tt_asked a = {0};
   tt_request_who(o->who, who);
   tt_err e = o->hdf5 && isatty(STDOUT_FILENO)
                  ? TT_FAIL(USAGE, "--hdf5 writes a file to standard output: add > points.h5")
                  : tt_points_columns_local(o->directory, &input, &target);
-  if (!e) e = check_not_ended(o->directory);
-  tt_json_set(&request, "act", json_string("ask"));
-  tt_json_set(&request, "k", json_integer(o->count));
-  tt_json_set(&request, "until", json_integer((int64_t)time(NULL) + (int64_t)o->lease));
-  tt_json_set(&request, "who", tt_json_text(who));
-  if (!e) e = tt_inbox_send_local(o->directory, who, json_incref(request), &answer);
-  json_decref(request);
-  if (!e) e = read_answer(answer, input.count, &a);
+  if (!e)
+    e = tt_ask_points_local(o->directory, who, NULL, o->count,
+                            (int64_t)time(NULL) + (int64_t)o->lease, input.count, &a);
   if (!e) e = print_points(&a, &input, o->hdf5);
-  tt_free_all(&a.id, &a.x, &a.text);
-  json_decref(answer);
+  tt_asked_free(&a);
   tt_columns_free(&input);
   tt_columns_free(&target);
   return e;

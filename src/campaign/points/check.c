@@ -1,5 +1,4 @@
 /* check.c — see requests.h: tutti campaign check. */
-#include "src/campaign/points/points_internal.h"
 #include "src/campaign/points/requests.h"
 
 #include "core/base/log.h"
@@ -10,10 +9,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/*   *waits  the number of labels that were told after the last round had begun, the next one takes
- *           them */
+/*   begin   line of events.jsonl with which the last round of the history begins
+ *   *waits  the number of labels that were told later, the next round takes them */
 static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, int64_t number,
-                            int64_t *waits)
+                            int64_t begin, int64_t *waits)
 {
   const tt_query *q = &h->query[i];
   const tt_point *t = number < 0 ? NULL : tt_points_at(p, number);
@@ -21,8 +20,8 @@ static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, 
   int same = labeled ? tt_labels_are_same(h->targets, tt_points_y(p, number), h->y + i * h->targets)
                      : t != NULL;
   if (same && labeled == (q->label_status == TT_LABEL_STATUS_labeled)) return TT_OK;
-  *waits += labeled && t->line > p->begin_line;
-  if (labeled && t->line > p->begin_line) return TT_OK;
+  *waits += labeled && t->line > begin;
+  if (labeled && t->line > begin) return TT_OK;
   return TT_FAIL(
       DATA, "campaign.h5: query %" PRId64 " (candidate %" PRId64 ", round %d) is %s, but %s", i,
       q->row, (int)q->round, q->label_status == TT_LABEL_STATUS_labeled ? "labeled" : "not labeled",
@@ -34,6 +33,7 @@ static tt_err compare_query(const tt_points *p, const tt_history *h, int64_t i, 
 static tt_err compare(tt_points *p, const tt_history *h, int64_t *waits)
 {
   int64_t *row = NULL, *number = NULL;
+  int64_t begin = h->rounds ? tt_points_begin_line(p, (int32_t)h->rounds) : 0;
   if (h->queries && h->inputs != tt_points_input(p)->count)
     return TT_FAIL(DATA, "campaign.h5 has %" PRId64 " inputs, but events.jsonl has %" PRId64,
                    h->inputs, tt_points_input(p)->count);
@@ -41,7 +41,8 @@ static tt_err compare(tt_points *p, const tt_history *h, int64_t *waits)
   if (!e) e = TT_ALLOC(number, h->queries);
   for (int64_t i = 0; !e && i < h->queries; i++) row[i] = h->query[i].row;
   if (!e) e = tt_points_find_local(p, h->queries, row, h->x, NULL, number);
-  for (int64_t i = 0; !e && i < h->queries; i++) e = compare_query(p, h, i, number[i], waits);
+  for (int64_t i = 0; !e && i < h->queries; i++)
+    e = compare_query(p, h, i, number[i], begin, waits);
   tt_free_all(&row, &number);
   return e;
 }

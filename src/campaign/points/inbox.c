@@ -20,13 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-  NAME_DIGITS = 16,
-  MIN_NAP_MS = 2,
-  MAX_NAP_MS = 500,
-  CLIENT_NAP_MS = 40,
-  STALE_SECONDS = 600
-};
+enum { NAME_DIGITS = 16, MIN_NAP_MS = 2, CLIENT_NAP_MS = 40, STALE_SECONDS = 600 };
 static const double answer_seconds = 60.0; /* a process waits so long for another one */
 
 static void inbox_path(const char *directory, const char *name, const char *end,
@@ -101,6 +95,7 @@ static tt_err answer_all(tt_points *p, const char *directory, int64_t *answered)
 struct tt_inbox {
   tt_points *points;
   char *directory;
+  int most_ms;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t ended;
@@ -134,18 +129,19 @@ static void *answer_until_end(void *inbox)
     if (e && !logged) tt_log_root(TT_LOG_WARN, "requests are not answered: %s", tt_err_last());
     logged = e != TT_OK;
     milliseconds = answered                        ? MIN_NAP_MS
-                   : milliseconds < MAX_NAP_MS / 2 ? 2 * milliseconds
-                                                   : MAX_NAP_MS;
+                   : milliseconds < b->most_ms / 2 ? 2 * milliseconds
+                                                   : b->most_ms;
   }
   return NULL;
 }
 
-tt_err tt_inbox_begin_local(tt_points *p, const char *directory, tt_inbox **out)
+tt_err tt_inbox_begin_local(tt_points *p, const char *directory, int most_ms, tt_inbox **out)
 {
   tt_inbox *b = NULL;
   *out = NULL;
   TT_TRY(TT_ALLOC(b, 1));
   b->points = p;
+  b->most_ms = most_ms;
   tt_err e = tt_text_set(&b->directory, directory);
   pthread_mutex_init(&b->lock, NULL);
   pthread_cond_init(&b->ended, NULL);

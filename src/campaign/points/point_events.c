@@ -3,9 +3,9 @@
  *   {"schema": "tutti-events-1.0", "inputs": [...], "input_units": [...], "targets": [...], ...}
  *   {"begin": 3, ...}: a round begins
  *   {"point": [17, 18], "state": "queued", "who": "...", "time": "..."}
- * state: one name, or one for each point. Other keys: row, round, random, x, text (of a new point);
- * lease, until (asked); y (labeled); why; again. The last key of each line is xxh3, a checksum of
- * the number of the line and of all before this key. */
+ * state: one name, or one for each point. Other keys: row, round, random, score, x, text (of a new
+ * point); lease, until (asked); y (labeled); why; again. The last key of each line is xxh3, a
+ * checksum of the number of the line and of all before this key. */
 #include "src/campaign/points/points_internal.h"
 
 #include "core/base/clock.h"
@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -50,15 +51,18 @@ json_t *tt_json_texts(int64_t n, const char *const *text)
   return a;
 }
 
+json_t *tt_json_numbers(int64_t n, const double *value)
+{
+  json_t *a = json_array();
+  for (int64_t i = 0; i < n; i++) json_array_append_new(a, tt_json_number(value[i]));
+  return a;
+}
+
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value)
 {
   json_t *rows = json_array();
-  for (int64_t i = 0; i < n; i++) {
-    json_t *row = json_array();
-    for (int64_t k = 0; k < width; k++)
-      json_array_append_new(row, tt_json_number(value[i * width + k]));
-    json_array_append_new(rows, row);
-  }
+  for (int64_t i = 0; i < n; i++)
+    json_array_append_new(rows, tt_json_numbers(width, value + i * width));
   return rows;
 }
 
@@ -86,6 +90,19 @@ static int state_of(const json_t *event, int64_t i)
   for (int s = 0; name && tt_point_state_name[s]; s++)
     if (!strcmp(name, tt_point_state_name[s])) return s;
   return -1;
+}
+
+/* Seconds since 1970 of a text of tt_utc_text, 0 = it is none. */
+static int64_t time_of(const json_t *event)
+{
+  const char *text = json_string_value(json_object_get(event, "time"));
+  struct tm t = {0};
+  if (!text || sscanf(text, "%d-%d-%dT%d:%d:%dZ", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
+                      &t.tm_min, &t.tm_sec) != 6)
+    return 0;
+  t.tm_year -= 1900;
+  t.tm_mon--;
+  return (int64_t)timegm(&t);
 }
 
 /* What an event needs besides the states. */
@@ -141,10 +158,12 @@ static tt_err reserve(tt_points *p, int64_t more)
 static tt_err create_point(tt_points *p, const json_t *event, int64_t i)
 {
   int64_t k = p->count++, D = p->input.count;
-  const json_t *row = at(event, "row", i), *text = at(event, "text", i);
+  const json_t *row = at(event, "row", i), *text = at(event, "text", i),
+               *score = at(event, "score", i);
   p->point[k] = (tt_point){.row = row ? json_integer_value(row) : -1,
                            .round = (int32_t)json_integer_value(json_object_get(event, "round")),
-                           .random = (int8_t)json_integer_value(at(event, "random", i))};
+                           .random = (int8_t)json_integer_value(at(event, "random", i)),
+                           .score = json_is_number(score) ? json_number_value(score) : NAN};
   (void)tt_json_read_row(at(event, "x", i), D, p->x + k * D);
   if (text && !p->text) TT_TRY(TT_ALLOC(p->text, p->capacity * D));
   for (int64_t d = 0; text && d < D; d++) {
@@ -190,11 +209,14 @@ static tt_err apply(tt_points *p, const json_t *event, int64_t created, int64_t 
   int32_t lease;
   TT_TRY(reserve(p, created));
   TT_TRY(add_lease(p, json_string_value(json_object_get(event, "lease")), &lease));
+  int64_t when = time_of(event);
+  p->revised |= json_is_true(json_object_get(event, "again"));
   for (int64_t i = 0; i < n; i++) {
     int64_t k = json_integer_value(at(event, "point", i));
     if (k == p->count) TT_TRY(create_point(p, event, i));
     TT_TRY(change_point(p, event, i, k, lease));
     p->point[k].line = line;
+    p->point[k].time = when;
   }
   return TT_OK;
 }
@@ -234,6 +256,17 @@ tt_err tt_point_header_read(const json_t *event, int *is_header, tt_columns *inp
   return TT_OK;
 }
 
+tt_err tt_points_set_begin(tt_points *p, int64_t round, int64_t line)
+{
+  if (round < 1 || round > INT32_MAX / 2) return TT_FAIL(DATA, "there is no round %" PRId64, round);
+  TT_TRY(TT_GROW(p->begin, p->rounds, round - p->rounds, p->begin_capacity));
+  while (p->rounds < round) p->begin[p->rounds++] = 0;
+  p->revised |= p->begin[round - 1] > 0;
+  p->rounds = (int32_t)round;
+  p->begin[round - 1] = line;
+  return TT_OK;
+}
+
 static tt_err take(tt_points *p, const json_t *event, int64_t line)
 {
   int64_t created;
@@ -241,11 +274,8 @@ static tt_err take(tt_points *p, const json_t *event, int64_t line)
   if (line == 1) TT_TRY(tt_point_header_read(event, &is_header, &p->input, &p->target));
   if (is_header) return TT_OK;
   if (line == 1 || !json_is_object(event)) return TT_FAIL(DATA, "this is no event of a campaign");
-  if (json_is_integer(json_object_get(event, "begin"))) {
-    p->begin_round = (int32_t)json_integer_value(json_object_get(event, "begin"));
-    p->begin_line = line;
-    return TT_OK;
-  }
+  if (json_is_integer(json_object_get(event, "begin")))
+    return tt_points_set_begin(p, json_integer_value(json_object_get(event, "begin")), line);
   TT_TRY(check(p, event, &created));
   return apply(p, event, created, line);
 }

@@ -22,7 +22,7 @@ void tt_points_close_local(tt_points **points)
   tt_columns_free(&p->input);
   tt_columns_free(&p->target);
   pthread_mutex_destroy(&p->lock);
-  tt_free_all(&p->events, &p->who, &p->point, &p->x, &p->y, &p->text, &p->lease, points);
+  tt_free_all(&p->events, &p->who, &p->point, &p->x, &p->y, &p->text, &p->lease, &p->begin, points);
 }
 
 /* Opening */
@@ -122,6 +122,7 @@ tt_err tt_points_open_local(const char *directory, tt_line_log_use use, const tt
 void tt_points_lock(tt_points *p) { pthread_mutex_lock(&p->lock); }
 void tt_points_unlock(tt_points *p) { pthread_mutex_unlock(&p->lock); }
 int64_t tt_points_count(const tt_points *p) { return p->count; }
+int tt_points_were_revised(const tt_points *p) { return p->revised; }
 const tt_columns *tt_points_input(const tt_points *p) { return &p->input; }
 const tt_point *tt_points_at(const tt_points *p, int64_t i) { return &p->point[i]; }
 const double *tt_points_x(const tt_points *p, int64_t i) { return p->x + i * p->input.count; }
@@ -179,6 +180,7 @@ static json_t *added_event(const tt_points *p, const tt_new_points *n)
   tt_json_set(&o, "round", json_integer(n->round));
   tt_json_set(&o, "random", random);
   if (n->row) tt_json_set(&o, "row", tt_json_integers(n->count, n->row));
+  if (n->score) tt_json_set(&o, "score", tt_json_numbers(n->count, n->score));
   tt_json_set(&o, "x", tt_json_rows(n->count, D, n->x));
   if (n->text)
     tt_json_set(&o, "text", text);
@@ -187,20 +189,27 @@ static json_t *added_event(const tt_points *p, const tt_new_points *n)
   return o;
 }
 
+int64_t tt_points_begin_line(tt_points *p, int32_t round)
+{
+  tt_points_lock(p);
+  int64_t line = round <= p->rounds ? p->begin[round - 1] : 0;
+  tt_points_unlock(p);
+  return line;
+}
+
 tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64_t *line)
 {
-  json_t *o = json_object();
-  tt_json_set(&o, "begin", json_integer(round));
+  json_t *o = NULL;
+  tt_err e = TT_OK;
   tt_points_lock(p);
-  int known = p->begin_round == round && !again;
-  tt_err e = known ? TT_OK : tt_point_event_add(p, json_incref(o));
-  if (!e && !known) {
-    p->begin_round = round;
-    p->begin_line = tt_line_log_lines(p->log);
+  if (again || !tt_points_begin_line(p, round)) {
+    o = json_object();
+    tt_json_set(&o, "begin", json_integer(round));
+    e = tt_point_event_add(p, o);
+    if (!e) e = tt_points_set_begin(p, round, tt_line_log_lines(p->log));
   }
-  *line = p->begin_line;
+  *line = tt_points_begin_line(p, round);
   tt_points_unlock(p);
-  json_decref(o);
   return e;
 }
 
@@ -246,9 +255,10 @@ tt_err tt_points_add_unknown_local(tt_points *p, const tt_new_points *n, int64_t
 {
   int64_t D = p->input.count, *row = NULL, count = 0;
   int8_t *random = NULL;
-  double *x = NULL;
+  double *x = NULL, *score = NULL;
   char **text = NULL;
   tt_err e = TT_ALLOC(row, n->count);
+  if (!e && n->score) e = TT_ALLOC(score, n->count);
   if (!e) e = TT_ALLOC(random, n->count);
   if (!e && n->text) e = TT_ALLOC(text, n->count * D);
   if (!e) e = TT_ALLOC(x, n->count * D);
@@ -257,14 +267,15 @@ tt_err tt_points_add_unknown_local(tt_points *p, const tt_new_points *n, int64_t
     number[i] = p->count + count;
     row[count] = n->row ? n->row[i] : -1;
     random[count] = n->random && n->random[i];
+    if (score) score[count] = n->score[i];
     if (text) memcpy(text + count * D, n->text + i * D, (size_t)D * sizeof *text);
     memcpy(x + count++ * D, n->x + i * D, (size_t)D * sizeof *x);
   }
-  const tt_new_points own = {count, row, random, x, text, n->round};
+  const tt_new_points own = {count, row, random, score, x, text, n->round};
   tt_points_lock(p);
   if (!e && count) e = tt_point_event_add(p, added_event(p, &own));
   tt_points_unlock(p);
-  tt_free_all(&row, &random, &x, &text);
+  tt_free_all(&row, &random, &x, &score, &text);
   return e;
 }
 

@@ -64,6 +64,8 @@ typedef struct tt_point {
   int64_t row;   /* of the pool, -1 = of no pool */
   int64_t line;  /* of events.jsonl: its last event */
   int64_t until; /* when its lease ends, seconds since 1970; 0 = never */
+  int64_t time;  /* of its last event, seconds since 1970 */
+  double score;  /* at its first selection; NaN = unknown, or drawn at random */
   int32_t round; /* of the campaign */
   int32_t lease; /* number of its lease + 1; 0 = none */
   int32_t crashes;
@@ -92,6 +94,9 @@ void tt_points_unlock(tt_points *p);
 
 int64_t tt_points_count(const tt_points *p);
 const tt_columns *tt_points_input(const tt_points *p);
+/* Whether labels were replaced or dropped, or a round began twice: the labels that an earlier round
+ * had are then not known any more. */
+int tt_points_were_revised(const tt_points *p);
 /* Valid until the lock is given back: point i, its inputs [D], its labels [T] (NaN where it has
  * none), its texts [D] (NULL where an input is a number) or NULL. */
 const tt_point *tt_points_at(const tt_points *p, int64_t i);
@@ -112,6 +117,7 @@ typedef struct tt_new_points {
   int64_t count;
   const int64_t *row;   /* [count] or NULL: of no pool */
   const int8_t *random; /* [count] or NULL */
+  const double *score;  /* [count] or NULL */
   const double *x;      /* [count][D] */
   char *const *text;    /* [count][D] NULL where an input is a number, or NULL: there are none */
   int32_t round;
@@ -133,9 +139,10 @@ typedef struct tt_point_change {
   int again;
 } tt_point_change;
 
-/* The line of the event with which a round begins; it is added if it is not the last one of its
- * kind, or if `again`. What is told after this line belongs to the next round. Errors: IO, MEM,
- * STOPPED. */
+/* The line of the event with which a round begins, 0 = there is none. What is told after this line
+ * belongs to a later round. Such an event makes those of the same and of later rounds invalid. */
+int64_t tt_points_begin_line(tt_points *p, int32_t round);
+/* The same; the event is added if there is none, or if `again`. Errors: IO, MEM, STOPPED. */
 tt_err tt_points_begin_round_local(tt_points *p, int32_t round, int again, int64_t *line);
 
 /* One event. Nothing to do if count is 0. Errors: DATA (a change that is not allowed: the message

@@ -15,11 +15,14 @@ struct tt_points {
   char *events, *who; /* path of events.jsonl */
   tt_columns input, target;
   int64_t count, capacity;
-  tt_point *point;    /* [capacity] */
-  double *x, *y;      /* [capacity][D], [capacity][T] */
-  char **text;        /* [capacity][D]; NULL = no input of any point is a text */
-  int64_t begin_line; /* of the last event that begins a round, and its round; 0 = there is none */
-  int32_t begin_round;
+  tt_point *point; /* [capacity] */
+  double *x, *y;   /* [capacity][D], [capacity][T] */
+  char **text;     /* [capacity][D]; NULL = no input of any point is a text */
+  int32_t rounds;
+  int64_t begin_capacity;
+  int64_t *begin; /* [rounds] lines of the events with which rounds 1, 2, ... begin, 0 = there is
+                     none */
+  int revised;    /* tt_points_were_revised */
   int32_t leases;
   int64_t lease_capacity;
   char **lease; /* [leases] names */
@@ -31,6 +34,8 @@ tt_err tt_point_event_take(void *p, const char *text, size_t bytes, int64_t line
 int tt_point_may_become(int from, int to, int again);
 /* Check an event, append it, do it. Takes ownership of the object. */
 tt_err tt_point_event_add(tt_points *p, json_t *event);
+/* The event in this line begins a round. Errors: DATA, MEM. */
+tt_err tt_points_set_begin(tt_points *p, int64_t round, int64_t line);
 
 /* The name and host of the user; `given`, if it is not NULL. */
 void tt_request_who(const char *given, char who[128]);
@@ -44,6 +49,7 @@ tt_err tt_json_line(json_t *value, char **text);
  * when out of memory. */
 json_t *tt_json_integers(int64_t n, const int64_t *value);
 json_t *tt_json_texts(int64_t n, const char *const *text);
+json_t *tt_json_numbers(int64_t n, const double *value);
 json_t *tt_json_rows(int64_t n, int64_t width, const double *value);
 /* A row of numbers, NaN for null; 0 = it is none. */
 int tt_json_read_row(const json_t *row, int64_t width, double *value);

@@ -19,6 +19,24 @@ typedef struct tt_ask_options {
   int hdf5;        /* write HDF5 to standard output, not CSV */
 } tt_ask_options;
 
+/* The points of a lease. */
+typedef struct tt_asked {
+  json_t *answer;
+  int64_t count;
+  int64_t *id;       /* [count] numbers of the points */
+  double *x;         /* [count][D] */
+  const char **text; /* [count][D] NULL where an input is a number, or NULL; of the answer */
+} tt_asked;
+
+/* Lease up to `count` queued points, until then (seconds since 1970; 0: without an end).
+ *   lease  its name: if there is such a lease already, its points that have no answer yet; NULL:
+ *          a new one
+ * Owner of *out: the caller, tt_asked_free, after an error too. Errors: STOPPED (none now), ENDED
+ * (the campaign has ended), those of the record and of files. */
+tt_err tt_ask_points_local(const char *directory, const char *who, const char *lease, int64_t count,
+                           int64_t until, int64_t inputs, tt_asked *out);
+void tt_asked_free(tt_asked *a);
+
 /* Lease up to `count` queued points, and write them to standard output. Errors: STOPPED (none now),
  * ENDED (the campaign has ended), USAGE, NOINPUT, those of the record and of files. */
 tt_err tt_ask_local(const tt_ask_options *o);
@@ -35,6 +53,14 @@ typedef struct tt_tell_options {
  * DATA (a row that is not accepted: file:line), NOINPUT, those of the record and of files. */
 tt_err tt_tell_local(const tt_tell_options *o);
 
+/* Tell the labels of points: those of a row without one are impossible. A row that is not accepted,
+ * because somebody else has told the point, is logged and left out.
+ *   y  [count][targets];  why  rows have no label
+ * Errors: those of the record and of files. */
+tt_err tt_tell_points_local(const char *directory, const char *who, int64_t count,
+                            const int64_t *point, int64_t targets, const double *y,
+                            const char *why);
+
 /* Answer one request, with an object that has the exit code `code` and `error` if it is refused;
  * owner: the caller, json_decref. Errors: those after which the request stays, for another writer
  * or another time: IO, MEM, STOPPED. */
@@ -45,9 +71,10 @@ tt_err tt_request_answer_local(tt_points *p, const char *name, const json_t *req
  * the error of the answer. */
 tt_err tt_inbox_send_local(const char *directory, const char *who, json_t *request, json_t **out);
 
-/* Answer requests in a thread until the end. Errors: MEM. */
+/* Answer requests in a thread until the end, which looks for them at least every `most_ms`
+ * milliseconds. Errors: MEM. */
 typedef struct tt_inbox tt_inbox;
-tt_err tt_inbox_begin_local(tt_points *p, const char *directory, tt_inbox **out);
+tt_err tt_inbox_begin_local(tt_points *p, const char *directory, int most_ms, tt_inbox **out);
 void tt_inbox_end_local(tt_inbox **b); /* accepts NULL */
 /* Wait until no process without a campaign writes to the record: after the directory is claimed,
  * before the record is opened. Errors: STOPPED (one has its lock for a minute), CANTCREAT, IO. */

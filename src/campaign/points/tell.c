@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/campaign/campaign_files.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/points/points_internal.h"
 #include "src/campaign/state/known_inputs.h"
@@ -195,5 +196,42 @@ tt_err tt_tell_local(const tt_tell_options *o)
   tt_columns_free(&r.input);
   tt_columns_free(&r.target);
   tt_free_all(&r.id, &r.x, &r.y, &r.status);
+  return e;
+}
+
+/* Labels without a file */
+
+static tt_err tell_once(const char *directory, const char *who, int64_t count, const int64_t *point,
+                        int64_t targets, const double *y, const char *why)
+{
+  json_t *o = json_object(), *status = json_array(), *places = json_array(), *answer = NULL;
+  for (int64_t i = 0; i < count; i++) {
+    int labeled = tt_labeled_rows(y + i * targets, 1, targets) > 0;
+    json_array_append_new(status, json_string(labeled ? "ok" : "impossible"));
+    json_array_append_new(places, tt_json_text(who));
+  }
+  tt_json_set(&o, "act", json_string("tell"));
+  tt_json_set(&o, "who", tt_json_text(who));
+  tt_json_set(&o, "place", places);
+  tt_json_set(&o, "point", tt_json_integers(count, point));
+  tt_json_set(&o, "status", status);
+  tt_json_set(&o, "y", tt_json_rows(count, targets, y));
+  if (*why) tt_json_set(&o, "why", tt_json_text(why));
+  tt_err e = tt_inbox_send_local(directory, who, o, &answer);
+  json_decref(answer);
+  return e;
+}
+
+tt_err tt_tell_points_local(const char *directory, const char *who, int64_t count,
+                            const int64_t *point, int64_t targets, const double *y, const char *why)
+{
+  tt_err e = tell_once(directory, who, count, point, targets, y, why);
+  if (e != TT_E_DATA) return e;
+  e = TT_OK;
+  for (int64_t i = 0; !e && i < count; i++) {
+    e = tell_once(directory, who, 1, point + i, targets, y + i * targets, why);
+    if (e == TT_E_DATA) tt_log_root(TT_LOG_WARN, "not taken: %s", tt_err_last());
+    if (e == TT_E_DATA) e = TT_OK;
+  }
   return e;
 }

@@ -1,4 +1,5 @@
 /* campaign_status.c — `tutti status` of a campaign; see campaign_report.h. */
+#include "src/campaign/points/points.h"
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/report/report_internal.h"
 #include "src/campaign/state/file_names.h"
@@ -14,7 +15,23 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { FAILURES = 5, CURVE_ROUNDS = 6, HOUR = 3600 };
+
+typedef struct failure {
+  int64_t point;
+  int state;
+  char why[200];
+} failure;
+
+/* The points in events.jsonl. */
+typedef struct points_view {
+  int64_t count[TT_POINT_STATE_COUNT], last_hour; /* in each state; new labels */
+  int failures;
+  failure failure[FAILURES]; /* the last ones, the newest first */
+} points_view;
 
 typedef struct status_view {
   const char *directory;
@@ -26,6 +43,7 @@ typedef struct status_view {
   double seconds;                         /* in finished stages */
   int running, process_ended;             /* the file has state running; its process has ended */
   tt_label_progress labels;
+  points_view points;
 } status_view;
 
 /* 1 = the process of the campaign has ended. Known only on its own host, which is the third part of
@@ -62,6 +80,38 @@ static tt_err read_journal(status_view *v)
   return TT_OK;
 }
 
+static void add_failure(points_view *v, const tt_points *p, int64_t i)
+{
+  const tt_point *t = tt_points_at(p, i);
+  int place = v->failures;
+  while (place > 0 && tt_points_at(p, v->failure[place - 1].point)->line < t->line) place--;
+  if (place == FAILURES) return;
+  failure *own = &v->failure[place];
+  if (v->failures < FAILURES) v->failures++;
+  memmove(own + 1, own, (size_t)(v->failures - place - 1) * sizeof *own);
+  *own = (failure){.point = i, .state = t->state};
+  snprintf(own->why, sizeof own->why, "%s", t->why ? t->why : "");
+}
+
+static tt_err read_points(status_view *v)
+{
+  char path[TT_PATH_MAX];
+  tt_points *p = NULL;
+  tt_path_join(v->directory, "events.jsonl", path);
+  if (access(path, F_OK)) return TT_OK;
+  TT_TRY(tt_points_open_local(v->directory, TT_LINE_LOG_read, NULL, NULL, "status", &p));
+  int64_t since = (int64_t)time(NULL) - HOUR;
+  for (int64_t i = 0; i < tt_points_count(p); i++) {
+    const tt_point *t = tt_points_at(p, i);
+    v->points.count[t->state]++;
+    v->points.last_hour += t->state == TT_POINT_labeled && t->time >= since;
+    if (t->state == TT_POINT_impossible || t->state == TT_POINT_crashed)
+      add_failure(&v->points, p, i);
+  }
+  tt_points_close_local(&p);
+  return TT_OK;
+}
+
 static tt_err read_view(const char *directory, status_view *v)
 {
   char path[TT_PATH_MAX];
@@ -71,6 +121,7 @@ static tt_err read_view(const char *directory, status_view *v)
   if (e && (e != TT_E_NOINPUT || !tt_campaign_is_local(directory))) return e;
   v->has_status = !e;
   TT_TRY(read_journal(v));
+  TT_TRY(read_points(v));
   const tt_run_status *s = &v->campaign_file.status;
   if (!v->has_status) return TT_OK;
   int ended = v->record.h && v->record.h->ended >= 0;
@@ -164,6 +215,35 @@ static void print_rounds(const status_view *v)
   print_columns("spread", v, r->spread);
 }
 
+/* In units of the first round, as in the report. */
+static void print_curve(const status_view *v)
+{
+  const tt_history *h = v->record.h;
+  int64_t first = h->rounds > CURVE_ROUNDS ? h->rounds - CURVE_ROUNDS : 0;
+  if (h->rounds < 2 || !isfinite(tt_history_error(h, h->rounds, h))) return;
+  printf("error curve");
+  for (int64_t r = first; r < h->rounds; r++)
+    printf("%s %.3g at %" PRId64, r > first ? "," : "", tt_history_error(h, r + 1, h),
+           h->round[r].labels);
+  printf(" labels (round 1: 1)\n");
+}
+
+static void print_points(const points_view *p)
+{
+  int64_t all = 0;
+  for (int s = 0; s < TT_POINT_STATE_COUNT; s++) all += p->count[s];
+  if (!all) return;
+  printf("points     ");
+  for (int s = 0, some = 0; s < TT_POINT_STATE_COUNT; s++)
+    if (p->count[s])
+      printf("%s %" PRId64 " %s", some++ ? "," : "", p->count[s], tt_point_state_name[s]);
+  printf("; labels in the last hour: %" PRId64 "\n", p->last_hour);
+  for (int i = 0; i < p->failures; i++)
+    tt_status_line_print(i ? "" : "no label", "point %" PRId64 " %s%s%s", p->failure[i].point,
+                         tt_point_state_name[p->failure[i].state], *p->failure[i].why ? ": " : "",
+                         p->failure[i].why);
+}
+
 static void print_time(const status_view *v)
 {
   const tt_history *h = v->record.h;
@@ -181,6 +261,8 @@ static void print_text(const status_view *v)
 {
   print_state(v);
   if (v->record.h && v->record.h->rounds) print_rounds(v);
+  if (v->record.h && v->record.h->rounds) print_curve(v);
+  print_points(&v->points);
   if (v->has_training) print_training(v);
   if (v->labels.groups)
     printf("labeling   %" PRId64 " of %" PRId64 " groups are labeled or failed\n",
@@ -225,6 +307,23 @@ static void set_training(json_t **object, const status_view *v)
   tt_json_set(object, "training", training);
 }
 
+static void set_points(json_t **object, const points_view *p)
+{
+  json_t *points = json_object(), *failures = json_array();
+  for (int s = 0; s < TT_POINT_STATE_COUNT; s++)
+    tt_json_set(&points, tt_point_state_name[s], json_integer(p->count[s]));
+  for (int i = 0; i < p->failures; i++) {
+    json_t *one = json_object();
+    tt_json_set(&one, "point", json_integer(p->failure[i].point));
+    tt_json_set(&one, "state", json_string(tt_point_state_name[p->failure[i].state]));
+    tt_json_set(&one, "why", tt_json_text(p->failure[i].why));
+    json_array_append_new(failures, one);
+  }
+  tt_json_set(object, "points", points);
+  tt_json_set(object, "labels_last_hour", json_integer(p->last_hour));
+  tt_json_set(object, "failures", failures);
+}
+
 static tt_err print_json(const status_view *v)
 {
   static const tt_run_status nothing = {.exit_code = -1};
@@ -240,6 +339,7 @@ static tt_err print_json(const status_view *v)
   tt_json_set(&object, "stage", tt_json_text(v->has_status ? tt_stage_name[v->stage] : ""));
   if (h && h->rounds) set_last_round(&object, v);
   if (v->has_training) set_training(&object, v);
+  set_points(&object, &v->points);
   tt_json_set(&object, "round", json_integer(v->round));
   tt_json_set(&object, "rounds", json_integer(h ? h->rounds : 0));
   tt_json_set(&object, "exit_code", json_integer(s->exit_code));

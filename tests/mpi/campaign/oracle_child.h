@@ -103,25 +103,4 @@ static inline int oracle_main(int argc, char **argv)
   tt_oracle_input_destroy(&a);
   return bad ? bad : oracle_code(word);
 }
-
-/* argv = {program, "drop", log, input, output}: first an incomplete output under the final name;
- * when the log says that it was not accepted, the complete one by a rename. */
-static inline int drop_main(int argc, char **argv)
-{
-  char text[1 << 16] = "", temporary[4096];
-  tt_oracle_input *a = NULL;
-  if (argc != 5 || tt_oracle_input_read_local(argv[3], NULL, &a)) return 101;
-  int bad = oracle_csv(argv[4], a, a->count - 1, 0);
-  while (!bad && !strstr(text, "not accepted yet")) {
-    poll(NULL, 0, 2);
-    FILE *f = fopen(argv[2], "r");
-    text[f ? fread(text, 1, sizeof text - 1, f) : 0] = '\0';
-    if (f) fclose(f);
-  }
-  snprintf(temporary, sizeof temporary, "%s.part", argv[4]);
-  if (!bad) bad = oracle_csv(temporary, a, a->count, 0);
-  if (!bad) bad = rename(temporary, argv[4]);
-  tt_oracle_input_destroy(&a);
-  return bad;
-}
 #endif

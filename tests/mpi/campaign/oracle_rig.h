@@ -209,6 +209,5 @@ static int rig_end(void **unused)
 
 TT_SUITE(rig_begin, rig_end)
 TT_COMMAND("oracle", oracle_main)
-TT_COMMAND("drop", drop_main)
 TT_COMMAND("check-data", tt_guarded_check_child_local)
 #endif

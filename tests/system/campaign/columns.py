@@ -100,8 +100,7 @@ def check_changed():
             (dict(order=TURNED), 0, "in the order of data.file: a, b, c")):
         write("large.h5", large, **how)
         go(2, "changed", settings, verb="step", code=code, says=text)
-    settings += ["label.mode=files", "label.max_wait=10ms", "label.poll_interval=10ms",
-                 "pool.labels=''"]
+    settings += ["label.mode=ask", "label.max_wait=10ms", "pool.labels=''"]
     go(1, "waits", settings, code=75)
     write("large.h5", large, odd=row)
     go(2, "waits", settings, code=65, says="large.h5 has other inputs than in round 1")

@@ -109,7 +109,12 @@ static const tt_bad bad[] = {
         "a\"b': with label.mode: slurm the path must not have a quotation mark"),
     BAD(POOL "label: {mode: slurm, command: [f], script: s}\ncampaign: {directory: 'a\\b'}\n",
         "a\\b': with label.mode: slurm the path must not have a backslash; choose another"),
-    BAD(CAMPAIGN "label: {mode: files}\n", "5:1: label is given twice"),
+    BAD(CAMPAIGN "label: {mode: ask}\n", "5:1: label is given twice"),
+    BAD(JOB "pool: {file: p.h5, labels: y}\nlabel: {mode: hidden}\n"
+            "campaign: {mode: asynchronous}\n",
+        "5:18: campaign.mode: asynchronous and label.mode: hidden cannot be used together"),
+    BAD(CAMPAIGN "campaign: {mode: asynchronous}\nstop: {error: 0.1}\n",
+        "6:15: stop.error draws its rows in the first round and cannot be used with "),
 };
 
 /* Options without effect: the message names the option, the option that it needs, and the line of
@@ -131,9 +136,12 @@ static const tt_bad unused[] = {
     BADS(3, CAMPAIGN "select: {method: top, prefilter: 50, length_scale: 1, temperature: 0.5}\n",
          "select.prefilter has no effect with select.method: top", "select.length_scale has",
          "select.temperature has"),
-    BADS(4, POOL "label: {mode: files, command: [f], concurrency: 2, timeout: 2h, retries: 0}\n",
-         "4:31: label.command has no effect with label.mode: files (line 4)",
-         "label.timeout has no", "label.retries has no"),
+    BADS(3, POOL "label: {mode: ask, command: [f], concurrency: 2, timeout: 2h}\n",
+         "4:29: label.command has no effect with label.mode: ask (line 4)",
+         "label.concurrency has no", "label.timeout has no"),
+    BADS(2, CAMPAIGN "train: {when: {share: 0.1, wait: 1min}}\n",
+         "5:23: train.when.share has no effect with campaign.mode: rounds (the default)",
+         "train.when.wait has no effect"),
     BAD(POOL "label: {command: [f], script: s.sh}\n",
         "label.script has no effect with label.mode: command"),
     BAD(CAMPAIGN "stop: {accurate_rounds: 3}\n",

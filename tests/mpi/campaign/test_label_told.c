@@ -1,24 +1,8 @@
-/* test_label_files.c — stage label through files, by hand, and with labels hidden in the pool. */
+/* test_label_told.c — stage label with labels that are told, and with labels hidden in the pool. */
 #include "tests/mpi/campaign/oracle_rig.h"
 
-#include "core/base/process.h"
 #include "io/data/data.h"
 #include "src/campaign/points/requests.h"
-
-#include <signal.h>
-#include <sys/stat.h>
-
-/* An output of group `group` in CSV: its first rows. Rank 0. */
-static void put_csv(const char *group, const char *name, int64_t count, int torn)
-{
-  char file[64];
-  tt_oracle_input *a = NULL;
-  snprintf(file, sizeof file, "%s/input.csv", group);
-  TT_CHECK_OK(tt_oracle_input_read_local(in_label(file), NULL, &a));
-  snprintf(file, sizeof file, "%s/%s", group, name);
-  TT_CHECK(oracle_csv(in_label(file), a, count < 0 ? a->count : count, torn), ==, 0);
-  tt_oracle_input_destroy(&a);
-}
 
 /* Run the stage without waiting; returns the log of rank 0. */
 static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
@@ -29,63 +13,14 @@ static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
   hear_end(&h, text);
 }
 
-#define FILES(group_, patience_)                                                                   \
-  "mode: files, format: csv, rows_per_call: " #group_ ", max_wait: " #patience_
-
-TT_TEST (outputs_are_accepted_when_they_are_complete) {
-  char text[TT_ERR_MESSAGE_SIZE];
-  int root = tt_comm_is_root(comm);
-  still_waiting(FILES(2, 0s), text);
-  TT_CHECK_HAS(tt_err_last(), "3 group(s) have no output after label.max_wait (0 s)");
-  if (root) {
-    put_csv("0001", "output.csv", -1, 0);
-    put_csv("0002", "output.csv", 1, 0);
-    put_csv("0003", "output.csv", -1, 1);
-  }
-  tt_barrier(comm);
-  still_waiting(FILES(2, 0s), text);
-  TT_CHECK_HAS(tt_err_last(), "2 group(s)");
-  if (root) {
-    TT_CHECK_HAS(text, "0002/output.csv: 1 of 2 rows; write nan");
-    TT_CHECK_HAS(text, "0003/output.csv: the last line has no newline");
-    TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
-    put_csv("0002", "output.csv", -1, 0);
-    put_csv("0003", "output.csv", -1, 0);
-  }
-  tt_barrier(comm);
-  TT_CHECK(labeled_by("", FILES(2, 1h)), ==, N);
-  TT_CHECK(calls(), ==, 0);
-  clear();
-}
-
-/* The child writes a part first, and the rest when the campaign has logged that it read the part.
- */
-TT_TEST (an_incomplete_output_is_read_again) {
-  char text[TT_ERR_MESSAGE_SIZE], input_file[ROOM], output[ROOM];
-  hearing h;
-  pid_t pid = 0;
-  int status = 0;
-  still_waiting(FILES(5, 0s), text);
-  hear_begin(comm, scratch, &h);
-  snprintf(input_file, sizeof input_file, "%s", in_label("0001/input.csv"));
-  snprintf(output, sizeof output, "%s", in_label("0001/output.csv"));
-  char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
-  const tt_process_options order = {argv, scratch, "/dev/null", NULL};
-  if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
-  int labeled = labeled_by("", FILES(5, 1h));
-  hear_end(&h, text);
-  TT_CHECK(labeled, ==, N);
-  if (pid) {
-    while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
-    TT_CHECK(status, ==, 0);
-    char *first = strstr(text, "not accepted yet");
-    TT_CHECK(first != NULL, ==, 1);
-    TT_CHECK(strstr(first + 1, "not accepted yet") == NULL, ==, 1); /* logged once */
-  }
-  clear();
-}
-
 /* tutti tell */
+
+static const char *hand(void)
+{
+  static char path[ROOM];
+  snprintf(path, sizeof path, "%s/hand.csv", campaign);
+  return path;
+}
 
 static tt_err tell(const char *file)
 {
@@ -95,8 +30,8 @@ static tt_err tell(const char *file)
 
 static void tell_refused(const char *text, const char *why)
 {
-  put_text(in_label("hand.csv"), text);
-  TT_CHECK((int)tell(in_label("hand.csv")), ==, (int)TT_E_DATA);
+  put_text(hand(), text);
+  TT_CHECK((int)tell(hand()), ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), why);
 }
 
@@ -113,10 +48,10 @@ static void give(int64_t first, int64_t count)
     fprintf(f, "%" PRId64 ",%.17g,%.17g\n", i, y[0], y[1]);
   }
   fclose(f);
-  put_text(in_label("hand.csv"), text);
+  put_text(hand(), text);
   free(text);
   tt_queries_destroy(&p);
-  TT_CHECK_OK(tell(in_label("hand.csv")));
+  TT_CHECK_OK(tell(hand()));
 }
 
 static void refuse_and_give(void)
@@ -132,22 +67,21 @@ static void refuse_and_give(void)
   tell_refused("id,y0,y1\n0,x,2\n", "hand.csv:2: column 'y0': 'x' is not a number");
   tell_refused("id;y0;y1\n0;1,5;2\n", "write numbers with a decimal point");
   TT_CHECK((int)tell("/nowhere.csv"), ==, (int)TT_E_NOINPUT);
-  give(0, 3); /* group 1, and a part of group 2 */
+  give(0, 3);
 }
 
-/* The groups of files get the labels that are told, once they are complete. */
-TT_TEST (told_labels_belong_to_their_groups) {
+TT_TEST (told_labels_are_taken) {
   char text[TT_ERR_MESSAGE_SIZE];
   keeps_record = 1;
-  still_waiting(FILES(2, 0s), text);
+  still_waiting("mode: ask, max_wait: 0s", text);
   if (tt_comm_is_root(comm)) refuse_and_give();
   tt_barrier(comm);
-  still_waiting(FILES(2, 0s), text);
-  TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
-  TT_CHECK(is_there("0002/accepted.h5"), ==, 0);
+  still_waiting("mode: ask, max_wait: 0s", text);
+  TT_CHECK_HAS(tt_err_last(), "2 points have no label after label.max_wait (0 s)");
   if (tt_comm_is_root(comm)) give(1, 4); /* points 1 and 2 are known */
   tt_barrier(comm);
-  TT_CHECK(labeled_by("", FILES(2, 1h)), ==, N);
+  TT_CHECK(labeled_by("", "mode: ask, max_wait: 1h"), ==, N);
+  TT_CHECK(calls(), ==, 0);
   keeps_record = 0;
   clear();
 }
