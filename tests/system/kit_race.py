@@ -54,7 +54,7 @@ def compare_pages():
         assert ratio == f"{rival.us / mine.us:.2f}", (workload, ratio, rival.us / mine.us)
 
 
-def race(place, modules, *more, minutes=20, out="out"):
+def race(place, modules, *more, minutes=90, out="out"):
     done = subprocess.run(
         [sys.executable, "-B", SOURCE / "bench" / "gpu", "--device", "cpu", "--build", BUILD,
          "--out", place / out, "--parts", "race,versions,jobs", "--workloads", "E", "--repeats", "1",
