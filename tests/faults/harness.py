@@ -108,10 +108,15 @@ def start(folder, ranks, args, env=None, rank_env=None, ulimit=None, log="log"):
     return launch(folder, launch_command(ranks, args, rank_env, ulimit), env, log)
 
 
+def busy():
+    """How many times longer everything may take, because other programs run too."""
+    return min(6.0, max(1.0, os.getloadavg()[0] / os.cpu_count()))
+
+
 def wait(folder, process, limit):
-    """Wait for the end; after `limit` seconds kill all processes it started. Then Run.hung is
-    "ranks", or "launcher" if all ranks ended long before: mpirun waits forever for a rank that died
-    during the start-up handshake."""
+    """Wait for the end; after `limit` seconds, more on a busy machine, kill all processes it started.
+    Then Run.hung is "ranks", or "launcher" if all ranks ended long before: mpirun waits forever for a
+    rank that died during the start-up handshake."""
     begin, hung, seen = time.monotonic(), "", 0
     gone = begin
     while not hung:
@@ -122,9 +127,9 @@ def wait(folder, process, limit):
             ranks, now = ranks_of(process), time.monotonic()
         seen = max(seen, len(ranks))
         gone = now if ranks or not seen else gone
-        if now - begin > limit:
+        if now - begin > limit * busy():
             hung = "ranks" if ranks else "launcher"
-        elif now - gone > LAUNCHER_ENDS:
+        elif now - gone > LAUNCHER_ENDS * busy():
             hung = "launcher"
     states = f"\nharness: ranks still alive: {ranks}\n" if hung else ""
     reap(process)
