@@ -66,6 +66,7 @@ os.rename(sys.argv[2] + ".part", sys.argv[2])
 
 # Calls of the oracle that a kill may have ended after they wrote their labels: asked again.
 cut_off = set()
+of_ranks = {}  # environment variables
 
 # Commands of a toy Slurm in a directory: a job is the session of its tasks, kept in NUMBER.
 SLURM = {
@@ -92,13 +93,14 @@ exit 0
 
 
 def install_slurm(folder):
-    """The toy Slurm in PATH of this test and all that it starts."""
+    """The toy Slurm in PATH of the ranks: mpirun puts its own directory first."""
     toy = folder / "toy"
     toy.mkdir()
     for name, text in SLURM.items():
         (toy / name).write_text("#!/bin/sh\n" + text)
         (toy / name).chmod(0o755)
-    os.environ.update(TOY=str(toy), PATH=f"{toy}:{os.environ['PATH']}")
+    os.environ["TOY"] = str(toy)
+    of_ranks["PATH"] = f"{toy}:{os.environ['PATH']}"
     (folder / "label.sh").write_text("#!/bin/sh\n")
     text = (folder / "campaign.yaml").read_text()
     (folder / "campaign.yaml").write_text(text.replace(
@@ -146,7 +148,7 @@ def kill_one(process, kind):
 def run_killed(folder, out, left, hits):
     """One start with kills at random moments, until a rank dies or the campaign ends. True at its
     end."""
-    process = rounds.start(folder, out, random.randint(1, 2))
+    process = rounds.start(folder, out, random.randint(1, 2), rank_env=of_ranks)
     before = sum(hits.values())
     while process.poll() is None and sum(hits.values()) < left:
         time.sleep(random.uniform(0.2, 2.0))
