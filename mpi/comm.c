@@ -304,6 +304,25 @@ void tt_bcast_from(tt_comm *c, int rank, void *bytes, int64_t count)
 
 void tt_bcast(tt_comm *c, void *bytes, int64_t count) { tt_bcast_from(c, 0, bytes, count); }
 
+tt_err tt_bcast_block(tt_comm *c, void *block, int64_t *bytes)
+{
+  void *copy = NULL;
+  memcpy(&copy, block, sizeof copy);
+  tt_bcast(c, bytes, sizeof *bytes);
+  tt_err e = c->rank ? tt_alloc_bytes(&copy, *bytes, 1, "what rank 0 sends") : TT_OK;
+  memcpy(block, &copy, sizeof copy);
+  e = tt_agree(c, e);
+  if (!e) tt_bcast(c, copy, *bytes);
+  return e;
+}
+
+tt_err tt_bcast_text(tt_comm *c, char **text)
+{
+  int64_t there = *text != NULL, bytes = there ? (int64_t)strlen(*text) + 1 : 0;
+  tt_bcast(c, &there, sizeof there);
+  return there ? tt_bcast_block(c, text, &bytes) : TT_OK;
+}
+
 void tt_barrier(tt_comm *c)
 {
   if (c->ranks > 1) MPI_Barrier(c->mpi);

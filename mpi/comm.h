@@ -73,6 +73,10 @@ void tt_allreduce_max_i64(tt_comm *c, int64_t *v, int64_t count);
 void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count);
 void tt_bcast(tt_comm *c, void *bytes, int64_t count); /* from rank 0 */
 void tt_bcast_from(tt_comm *c, int rank, void *bytes, int64_t count);
+/* Copy the block of *bytes bytes at *block of rank 0 to the other ranks, whose *block is NULL
+ * before. tt_bcast_text: the same for a text, or NULL. Owner: the caller, tt_free. Errors: MEM. */
+tt_err tt_bcast_block(tt_comm *c, void *block, int64_t *bytes);
+tt_err tt_bcast_text(tt_comm *c, char **text);
 void tt_barrier(tt_comm *c);
 
 /* Every rank passes mine[mine_bytes]; all ranks get the bytes concatenated in rank order, and the

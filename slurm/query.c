@@ -64,7 +64,7 @@ tt_err tt_slurm_seconds_left_local(double *seconds)
   text[strcspn(text, "\n")] = '\0';
   if (tt_process_exit_code(&c) == 0 && tt_slurm_parse_time(text, seconds) == TT_OK) return TT_OK;
   return TT_FAIL(UNAVAILABLE,
-                 "the end time of Slurm job %s is unknown (%s%s): give --max-time, or "
+                 "the end time of Slurm job %s is unknown (%s%s): set run.max_time, or "
                  "#SBATCH --signal=USR1@300",
                  job,
                  c.failed      ? "squeue cannot be run: "

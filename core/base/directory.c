@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -138,12 +139,6 @@ static tt_err append_number(void *arg, const char *name)
   return TT_OK;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int digits,
                                  const char *suffix, int64_t **number, int64_t *count)
 {
@@ -152,7 +147,7 @@ tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int 
   if (e) tt_free(list.number);
   *number = list.number;
   *count = e ? 0 : list.count;
-  if (*count) qsort(*number, (size_t)*count, sizeof **number, compare_numbers);
+  if (*count) qsort(*number, (size_t)*count, sizeof **number, tt_compare_i64);
   return e;
 }
 

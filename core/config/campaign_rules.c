@@ -48,10 +48,8 @@ int tt_config_is_campaign(const tt_config_reader *r)
 static int pool_has_columns_of_data(const tt_config *c)
 {
   static const char *const end[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
-  size_t length = strlen(c->pool_file);
   for (size_t i = 0; i < sizeof end / sizeof *end; i++)
-    if (length > strlen(end[i]) && !strcmp(c->pool_file + length - strlen(end[i]), end[i]))
-      return !strcmp(c->pool_inputs, "x");
+    if (tt_text_ends_in(c->pool_file, end[i])) return !strcmp(c->pool_inputs, "x");
   return 0;
 }
 

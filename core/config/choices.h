@@ -14,7 +14,6 @@
 TT_BEGIN_C
 
 /* The values of options without formulas, each with the prefix P of its enum. */
-#define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_BY_SMALLS(X, P) X(P, pooled) X(P, none)
@@ -34,7 +33,6 @@ TT_BEGIN_C
 
 /* The enum of such values, its prefix, their names tt_choice_<name>, the values. */
 #define TT_CHOICES(X)                                                                              \
-  X(tt_batch_order, TT_BATCH_ORDER, batch_order, TT_BATCH_ORDERS)                                  \
   X(tt_resample, TT_RESAMPLE, resample, TT_RESAMPLES)                                              \
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_by_small, TT_BY_SMALL, by_small, TT_BY_SMALLS)                                              \
@@ -115,26 +113,31 @@ typedef struct tt_gpu_path_check {
 
 enum { TT_MAX_CONFORMAL = 16 }; /* largest number of levels of calibration.conformal */
 
-/* NULL-terminated lists of names; the index is the enum value. */
-extern const char *const tt_choice_normalize[];
-extern const char *const tt_choice_missing[];
-extern const char *const tt_choice_categories[];
-extern const char *const tt_choice_output[];
-extern const char *const tt_choice_average[];
-extern const char *const tt_choice_gpu_kernel[];
-extern const char *const tt_choice_activation[];
-extern const char *const tt_choice_init[];
-extern const char *const tt_choice_loss[];
-extern const char *const tt_choice_optimizer[];
-extern const char *const tt_choice_schedule[];
-extern const char *const tt_choice_acquisition[];
+/* Tables whose rows begin with a name. tt_choice_<name> lists these, ending in NULL; the index is
+ * the enum value. */
+#define TT_NAME_TABLES(X)                                                                          \
+  X(activation, TT_ACTIVATIONS)                                                                    \
+  X(init, TT_INITS)                                                                                \
+  X(loss, TT_LOSSES)                                                                               \
+  X(optimizer, TT_OPTIMIZERS)                                                                      \
+  X(normalize, TT_NORMALIZES)                                                                      \
+  X(missing, TT_MISSINGS)                                                                          \
+  X(categories, TT_CATEGORIES)                                                                     \
+  X(output, TT_OUTPUTS)                                                                            \
+  X(average, TT_AVERAGES)                                                                          \
+  X(schedule, TT_SCHEDULES)                                                                        \
+  X(acquisition, TT_ACQUISITIONS)                                                                  \
+  X(delimiter, TT_DELIMITERS)                                                                      \
+  X(search, TT_SEARCHES)                                                                           \
+  X(select, TT_SELECTS)
+#define X(list, names) extern const char *const tt_choice_##list[];
+TT_NAME_TABLES(X)
+#undef X
 extern const char *const tt_choice_target_reduction[];
 extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
-extern const char *const tt_choice_search[];
-extern const char *const tt_choice_select[];
+extern const char *const tt_choice_gpu_kernel[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
-extern const char *const tt_choice_delimiter[];
 /* The name of a delimiter or decimal mark that is written as the character: "semicolon" for ";".
  * Other texts are returned. */
 const char *tt_choice_of_character(const char *text);

@@ -216,9 +216,6 @@ tt_err tt_config_options_text(int markdown, char **text);
  * caller, tt_free. Local. Errors: MEM; USAGE if there is none of this name. */
 tt_err tt_config_options_asked(const char *asked, char **text);
 
-/* Print the table as one JSON object (docs/json.md). Local. Errors: MEM. */
-tt_err tt_config_options_print_json(void);
-
 /* Write a text as double-quoted YAML that is also JSON; characters that YAML would fold or refuse
  * are escaped. */
 void tt_yaml_write_text(const char *text, FILE *out);

@@ -150,6 +150,9 @@ static inline tt_output tt_ensemble_output(const tt_ensemble_config *own)
                                : (tt_output)own->model_output;
 }
 
+/* The option that other programs call by this name, or NULL; *element: of an ensemble, else -1. */
+const tt_option *tt_hint_option(const char *word, int64_t *element);
+
 /* Errors: errors.c. */
 
 /* Where a value was written. set = 0: line and column of the job file; set = n: the n-th --set.
@@ -228,8 +231,6 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
 int64_t tt_swept_members(const tt_config_reader *r, int64_t k, int hyper);
 /* Rules between the networks of one ensemble: element k and the first one. */
 void tt_config_check_networks(tt_config_reader *r, int64_t k);
-/* Rules about the layers of its network: train.layer_rates, train.freeze. */
-void tt_config_check_layers(tt_config_reader *r, int64_t k);
 /* Rules between combine, calibration and the ensembles; the same arguments. */
 void tt_config_check_combine(tt_config_reader *r, int has_validation, const char *fix);
 /* 1 for campaign, pool, score, select, label and stop. */

@@ -300,6 +300,44 @@ static void check_dropout(const rules *c)
                  rows);
 }
 
+/* Layers as tt_model_all_layers counts them; -1: the options of the network are not valid. */
+static int64_t count_layers(const rules *c)
+{
+  const tt_ensemble_config *own = c->own;
+  tt_front front;
+  tt_front_fault fault;
+  if (INVALID(model_image) || INVALID(model_profile) || INVALID(model_front) ||
+      INVALID(model_hidden) || (own->model_front.count && !tt_config_has_front_shape(own)) ||
+      !tt_config_front(own, 1, &front, &fault))
+    return -1;
+  int64_t layers = front.layers + own->model_hidden.count + 1;
+  tt_front_destroy(&front);
+  return layers;
+}
+
+/* Factors on the learning rates of layers, and layers that keep their weights: one must train. */
+static void check_layers(const rules *c)
+{
+  const tt_ensemble_config *own = c->own;
+  const tt_real_list *rates = &own->train_layer_rates;
+  int64_t layers = count_layers(c), l = own->train_freeze;
+  if (layers < 0 || INVALID(train_freeze) || INVALID(train_layer_rates)) return;
+  if (rates->count && rates->count != layers) {
+    report_error(c, AT(train_layer_rates),
+                 ": %" PRId64 " factors, but the network has %" PRId64
+                 " layers with the output layer; write one for each",
+                 rates->count, layers);
+    return;
+  }
+  while (l < layers && rates->count && rates->value[l] <= 0.0) l++;
+  if (l >= layers)
+    report_error(c, !own->train_freeze || rates->count ? AT(train_layer_rates) : AT(train_freeze),
+                 ": all %" PRId64
+                 " layers would keep their weights; leave one to train (the output layer is "
+                 "the last one)",
+                 layers);
+}
+
 static void check_sweeps(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
@@ -357,7 +395,7 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);
-  tt_config_check_layers(r, k);
+  check_layers(&c);
   check_dropout(&c);
   check_sweeps(&c);
   check_sweep_has_effect(&c);

@@ -1,5 +1,5 @@
-/* hints.c — see hints.h. */
-#include "core/config/hints.h"
+/* hints.c — names of options in other programs, and what a job file has instead. */
+#include "core/config/config_internal.h"
 
 #include <stdio.h>
 #include <string.h>

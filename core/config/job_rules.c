@@ -49,17 +49,6 @@ static void check_precision(tt_config_reader *r)
 }
 
 /* What computes with the error bars of labels. */
-static void check_sigma_of(tt_config_reader *r, int64_t k)
-{
-  const tt_ensemble_config *own = &r->cfg->ensemble[k];
-  const char *why = NULL;
-  if (!tt_loss_takes_label_variance((tt_loss)own->train_loss))
-    why = "needs train.loss: gaussian_nll or mse";
-  if (why)
-    tt_config_error(r, &r->job[TT_OPTION_data_sigma], "data.sigma %s (ensemble %s)", why,
-                    own->name);
-}
-
 static void check_sigma(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -70,7 +59,10 @@ static void check_sigma(tt_config_reader *r)
                         : c->calibration_conformal.count > 0 ? "calibration.conformal"
                                                              : NULL;
   if (location->bad || !*c->data_sigma) return;
-  for (int64_t k = 0; k < c->ensembles; k++) check_sigma_of(r, k);
+  for (int64_t k = 0; k < c->ensembles; k++)
+    if (!tt_loss_takes_label_variance((tt_loss)c->ensemble[k].train_loss))
+      tt_config_error(r, location, "data.sigma needs train.loss: gaussian_nll or mse (ensemble %s)",
+                      c->ensemble[k].name);
   if (context)
     tt_config_error(r, location,
                     "data.sigma: %s does not know the errors of the labels; remove one", context);

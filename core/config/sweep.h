@@ -28,7 +28,7 @@ typedef struct tt_sweep {
   int hyper; /* TT_HYPER_learning_rate, ... */
   tt_sweep_kind kind;
   int64_t count;
-  double *value; /* [count] values, or a and b; for a NAME the numbers of its choices. Owned. */
+  double *value; /* [count] values, or a and b. Owned. */
 } tt_sweep;
 
 /* One member of an ensemble. */

@@ -1,9 +1,7 @@
 /* write.c — the resolved configuration as YAML, its hashes, the page of options. */
-#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,40 +383,6 @@ static void write_ensemble_notes(int markdown, FILE *out)
 #define X(name, meaning) fprintf(out, "%s%s" #name "%s: " meaning "\n", mark, tick, tick);
   TT_SWEEPS(X)
 #undef X
-}
-
-static json_t *option_to_json(const tt_option *o, int of_ensemble)
-{
-  char path[TT_OPTION_PATH_SIZE], kind[16];
-  static const char *const kinds[] = {TT_OPTION_KINDS(TT_ROW_NAME)};
-  json_t *row = json_object(), *choices = json_array();
-  tt_option_path(o, -1, path);
-  snprintf(kind, sizeof kind, "%s", kinds[o->kind]);
-  for (char *c = kind; *c; c++) *c = (char)tolower((unsigned char)*c);
-  for (int i = 0; o->choices && o->choices[i]; i++)
-    json_array_append_new(choices, tt_json_text(o->choices[i]));
-  tt_json_set(&row, "name", tt_json_text(of_ensemble ? o->name : path));
-  tt_json_set(&row, "ensemble", json_boolean(of_ensemble));
-  tt_json_set(&row, "kind", tt_json_text(kind));
-  tt_json_set(&row, "default", o->default_value ? tt_json_text(o->default_value) : json_null());
-  tt_json_set(&row, "low", o->low < o->high ? tt_json_number((double)o->low) : json_null());
-  tt_json_set(&row, "high", o->low < o->high ? tt_json_number((double)o->high) : json_null());
-  tt_json_set(&row, "choices", choices);
-  tt_json_set(&row, "unit", tt_json_text(o->unit));
-  tt_json_set(&row, "help", tt_json_text(o->help));
-  return row;
-}
-
-tt_err tt_config_options_print_json(void)
-{
-  json_t *all = json_object(), *rows = json_array();
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    json_array_append_new(rows, option_to_json(&tt_option_table[i], 0));
-  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    if (tt_inherited_option[i] < 0)
-      json_array_append_new(rows, option_to_json(&tt_ensemble_option_table[i], 1));
-  tt_json_set(&all, "options", rows);
-  return tt_json_print(all, 2);
 }
 
 /* Whether `asked` is the path of an option, a section that has it, or its last word. */

@@ -28,8 +28,7 @@
   X(average_start, int32_t, I32, "1", "epochs before weights are averaged")                        \
   X(min_delta, float, F32, "1", "smallest decrease of the validation loss that counts")            \
   X(patience, int32_t, I32, "1", "epochs without a better loss before training stops; 0 = never")  \
-  X(epochs, int32_t, I32, "1", "largest number of epochs")                                         \
-  X(batch_order, int32_t, I32, NULL, "order of rows: 0 own, 1 shared")
+  X(epochs, int32_t, I32, "1", "largest number of epochs")
 
 typedef struct tt_hyper {
 #define X(name, type, ...) type name;

@@ -108,7 +108,7 @@ typedef struct layout {
   tt_front_fault *fault;
   int64_t number;   /* of the row */
   int known;        /* 1: the shape of the result of the row before is known */
-  int32_t capacity; /* layers that the array of the front holds */
+  int64_t capacity; /* layers that the array of the front holds */
   /* rows whose input is added to their output */
   tt_front_row span;   /* the row with `residual` */
   int64_t begin;       /* its number */
@@ -149,18 +149,11 @@ static int add_params(const layout *o, tt_front_layer *l)
 /* Room for one more layer. The array may move. */
 static int reserve_layer(layout *o)
 {
-  tt_front larger = *o->f;
-  if (larger.layers >= TT_FRONT_LAYERS)
+  tt_front *f = o->f;
+  if (f->layers >= TT_FRONT_LAYERS)
     return tt_front_reject(o->fault, o->number, "more than %d layers", TT_FRONT_LAYERS);
-  if (larger.layers < o->capacity) return 1;
-  int32_t capacity = o->capacity ? 2 * o->capacity : 16;
-  if (TT_ALLOC(larger.layer, capacity))
-    return tt_front_reject(o->fault, o->number, "no memory for %" PRId32 " layers", capacity);
-  if (larger.layers)
-    memcpy(larger.layer, o->f->layer, (size_t)larger.layers * sizeof *larger.layer);
-  tt_free(o->f->layer);
-  *o->f = larger;
-  o->capacity = capacity;
+  if (TT_GROW(f->layer, f->layers, 1, o->capacity))
+    return tt_front_reject(o->fault, o->number, "no memory for %d layers", f->layers + 1);
   return 1;
 }
 

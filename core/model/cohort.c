@@ -255,9 +255,9 @@ int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labeled)
 tt_sampler tt_member_sampler(const tt_cohort *c, const tt_member *m, int32_t attempt,
                              int64_t labeled, int64_t epoch)
 {
-  return tt_sampler_init(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
-                         (tt_batch_order)m->hyper.batch_order, c->resample, (uint32_t)labeled,
-                         (uint32_t)tt_cohort_epoch_rows(c, labeled), (uint32_t)epoch);
+  return tt_sampler_init(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream, c->resample,
+                         (uint32_t)labeled, (uint32_t)tt_cohort_epoch_rows(c, labeled),
+                         (uint32_t)epoch);
 }
 
 void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labeled,

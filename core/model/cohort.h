@@ -280,14 +280,11 @@ typedef struct tt_sampler {
 } tt_sampler;
 
 /*   labeled  training rows of the row set;  rows  per epoch (tt_cohort_epoch_rows) */
-TT_HD tt_sampler tt_sampler_init(uint64_t seed, uint64_t stream, tt_batch_order batches,
-                                 tt_resample resample, uint32_t labeled, uint32_t rows,
-                                 uint32_t epoch)
+TT_HD tt_sampler tt_sampler_init(uint64_t seed, uint64_t stream, tt_resample resample,
+                                 uint32_t labeled, uint32_t rows, uint32_t epoch)
 {
   tt_sampler o;
-  /* shared order: a stream that no member has (index 2^32 - 1, key 0) */
-  uint64_t shuffler = batches == TT_BATCH_ORDER_shared ? (uint64_t)UINT32_MAX : stream;
-  o.epoch = tt_shuffle_make(rows, seed, shuffler, TT_PURPOSE_SHUFFLE, epoch);
+  o.epoch = tt_shuffle_make(rows, seed, stream, TT_PURPOSE_SHUFFLE, epoch);
   o.subset = tt_shuffle_make(labeled, seed, stream, TT_PURPOSE_RESAMPLE, 0);
   o.seed = seed;
   o.stream = stream;

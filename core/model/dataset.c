@@ -226,7 +226,8 @@ double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)
   return tt_normalize_value(t, s->x_mean[i], s->x_scale[i]);
 }
 
-double tt_scaler_net_input(const tt_scaler *s, int64_t i, double value)
+/* Input i of the network where its column has this value. */
+static double net_input(const tt_scaler *s, int64_t i, double value)
 {
   const tt_net_input *in = &s->net.at[i];
   switch (in->kind) {
@@ -238,8 +239,7 @@ double tt_scaler_net_input(const tt_scaler *s, int64_t i, double value)
 
 void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x)
 {
-  for (int64_t i = 0; i < s->net.count; i++)
-    x[i] = tt_scaler_net_input(s, i, raw[s->net.at[i].column]);
+  for (int64_t i = 0; i < s->net.count; i++) x[i] = net_input(s, i, raw[s->net.at[i].column]);
 }
 
 double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
@@ -267,8 +267,7 @@ void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *
 {
   const tt_net_inputs *n = &s->net;
   for (int64_t r = 0; r < rows; r++, raw += s->inputs, x += n->count)
-    for (int64_t i = 0; i < n->count; i++)
-      x[i] = (float)tt_scaler_net_input(s, i, raw[n->at[i].column]);
+    for (int64_t i = 0; i < n->count; i++) x[i] = (float)net_input(s, i, raw[n->at[i].column]);
 }
 
 void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y,

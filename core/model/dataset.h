@@ -153,8 +153,6 @@ int64_t tt_scaler_transformed_target(const tt_scaler *s);
  * Every amount is accepted by the transform of its column, or missing (NaN) where that is allowed.
  */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
-/* Input i of the network where its column has this value. */
-double tt_scaler_net_input(const tt_scaler *s, int64_t i, double value);
 /* Inputs x [F] of the network for one row raw [D]. */
 void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x);
 /* One amount of an input, one value of a target, and the opposite direction. */

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
+#include "core/base/sort.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -80,8 +81,8 @@ static int8_t split_of_part(int part) { return part < TT_SPLITS ? (int8_t)part :
 
 /* Rows of one group: sorted[first .. first + count). */
 typedef struct row_group {
-  uint32_t order; /* of the group among all groups, random */
   int64_t first, count;
+  uint32_t order; /* of the group among all groups, random */
 } row_group;
 
 static int compare_groups(const void *a, const void *b)
@@ -318,12 +319,6 @@ static int largest_first(const void *a, const void *b)
   return compare_groups(a, b);
 }
 
-static int compare_places(const void *a, const void *b)
-{
-  const row_group *x = a, *y = b;
-  return (x->first > y->first) - (x->first < y->first);
-}
-
 static int16_t smallest_fold(int64_t folds, const int64_t *rows)
 {
   int64_t best = 0;
@@ -358,7 +353,7 @@ tt_err tt_split_folds(int64_t count, const int32_t *row, const uint64_t *unit, i
     qsort(sorted, (size_t)count, sizeof *sorted, compare_rows);
     int64_t groups = find_groups(count, sorted, seed, group);
     if (!ordered) qsort(group, (size_t)groups, sizeof *group, largest_first);
-    if (ordered) qsort(group, (size_t)groups, sizeof *group, compare_places);
+    if (ordered) qsort(group, (size_t)groups, sizeof *group, tt_compare_i64);
     deal_folds(groups, group, sorted, ordered, count, folds, rows, fold);
   }
   tt_free_all(&sorted, &group, &rows);

@@ -12,16 +12,5 @@ TT_BEGIN_C
  *   y               normalized label */
 double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, const double *mean,
                         const double *variance, double y);
-
-/* Mixture of `members` members of equal weight: mean and variance (mean of the variances plus
- * variance of the means) of `count` quantities. Quantity j of member i has its mean at
- * mu[i * each + j * step], its variance variance_offset later.
- *   included  [members] 0 = not in the mixture; at least one is 1 */
-typedef struct tt_mixture {
-  int64_t members, each, step, variance_offset;
-  const int8_t *included;
-} tt_mixture;
-void tt_mixture_moments(const tt_mixture *x, int64_t count, const float *mu, double *mean,
-                        double *variance);
 TT_END_C
 #endif

@@ -79,16 +79,12 @@ static double log_gaussian(double mean, double variance, double y)
   return variance > 0.0 ? -0.5 * (log(2.0 * pi * variance) + e * e / variance) : (double)NAN;
 }
 
-double tt_log_poisson(double rate, double y)
-{
-  rate = rate < DBL_MIN ? DBL_MIN : rate;
-  return y * log(rate) - rate - lgamma(y + 1.0);
-}
-
-static double log_poisson(double mean, double variance, double y)
+/* ln of rate^y e^-rate / y!; the variance is the rate. */
+static double log_poisson(double rate, double variance, double y)
 {
   (void)variance;
-  return tt_log_poisson(mean, y);
+  rate = rate < DBL_MIN ? DBL_MIN : rate;
+  return y * log(rate) - rate - lgamma(y + 1.0);
 }
 
 /* -ln sum w exp(term) / sum w; the largest term is taken out, so that nothing underflows. */
@@ -284,7 +280,7 @@ static double poisson_above(double rate, double k)
 {
   double term = 1.0, sum = 1.0;
   for (double a = k + 2.0; term > DBL_EPSILON * sum; a += 1.0) sum += term *= rate / a;
-  return sum * exp(tt_log_poisson(rate, k + 1.0));
+  return sum * exp(log_poisson(rate, rate, k + 1.0));
 }
 
 /* P(X <= k) as a continued fraction, x = rate >= a + 1; evaluated from the front (Lentz 1976). */
@@ -299,7 +295,7 @@ static double poisson_below(double rate, double k)
     change = c * d;
     h *= change;
   }
-  return h * exp(tt_log_poisson(rate, k) + log(rate));
+  return h * exp(log_poisson(rate, rate, k) + log(rate));
 }
 
 double tt_poisson_cdf(double rate, double k)

@@ -66,8 +66,7 @@ double tt_poisson_mixture_cdf(int64_t n, const double *w, const double *rate, do
 /* Smallest whole number k with P(X <= k) >= q, q in (0, 1). */
 double tt_poisson_mixture_quantile(int64_t n, const double *w, const double *rate, double q);
 
-/* ln of rate^y e^-rate / y!, y >= 0, also a fraction; and -ln of the mean of these. */
-double tt_log_poisson(double rate, double y);
+/* -ln of the mean of rate^y e^-rate / y!, y >= 0, also a fraction. */
 double tt_poisson_mixture_nll(int64_t n, const double *w, const double *rate, double y);
 TT_END_C
 #endif

@@ -149,8 +149,8 @@ __device__ __forceinline__ uint64_t tt_cuda_member_seed(const tt_cuda_state &v, 
 __device__ __forceinline__ tt_sampler tt_cuda_epoch_order(const tt_cuda_state &v, int i)
 {
   const tt_member &m = v.member[i];
-  return tt_sampler_init(tt_cuda_member_seed(v, i), m.stream, (tt_batch_order)m.hyper.batch_order,
-                         v.resample, (uint32_t)tt_cuda_member_rows(v, i).count[TT_TRAIN],
+  return tt_sampler_init(tt_cuda_member_seed(v, i), m.stream, v.resample,
+                         (uint32_t)tt_cuda_member_rows(v, i).count[TT_TRAIN],
                          (uint32_t)v.epoch_rows[i], (uint32_t)v.epoch[i]);
 }
 

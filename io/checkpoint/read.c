@@ -190,9 +190,9 @@ static tt_err broadcast_list(tt_comm *c, const char *directory, int64_t **list, 
   tt_err e = tt_comm_is_root(c) ? tt_ckpt_list_local(directory, list, count) : TT_OK;
   e = tt_agree(c, e);
   if (e) return e;
-  tt_bcast(c, count, sizeof *count);
-  e = tt_agree(c, *list ? TT_OK : TT_ALLOC(*list, *count));
-  if (!e) tt_bcast(c, *list, *count * (int64_t)sizeof **list);
+  int64_t bytes = *count * (int64_t)sizeof **list;
+  e = tt_bcast_block(c, list, &bytes);
+  *count = bytes / (int64_t)sizeof **list;
   return e;
 }
 

@@ -119,13 +119,11 @@ static tt_err share_names(group_maker *m)
   if (!e && !root && has_value) e = TT_ALLOC(m->split.value, rows);
   e = tt_agree(c, e);
   if (!e) {
-    tt_bcast(c, &bytes, sizeof bytes);
     tt_bcast(c, &m->values.count, sizeof m->values.count);
     tt_bcast(c, m->values.number, rows * (int64_t)sizeof *m->values.number);
     if (has_value) tt_bcast(c, m->split.value, rows * (int64_t)sizeof *m->split.value);
-    e = tt_agree(c, root ? TT_OK : TT_ALLOC(text, bytes));
+    e = tt_bcast_block(c, &text, &bytes);
   }
-  if (!e) tt_bcast(c, text, bytes);
   if (!e) e = tt_agree(c, root ? TT_OK : unpack_names(&m->values, text));
   tt_free(text);
   return e;

@@ -218,10 +218,9 @@ tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts
   tt_err e = tt_agree(c, root ? find_levels_local(cfg, parts, marks, out) : TT_OK);
   if (e) return e;
   int64_t size = root ? tt_net_inputs_pack(out, NULL) : 0, used;
-  tt_bcast(c, &size, sizeof size);
-  e = tt_agree(c, tt_alloc_bytes(&bytes, size, 1, "the levels of the inputs"));
+  e = tt_agree(c, root ? tt_alloc_bytes(&bytes, size, 1, "the levels of the inputs") : TT_OK);
   if (!e && root) tt_net_inputs_pack(out, bytes);
-  if (!e) tt_bcast(c, bytes, size);
+  if (!e) e = tt_bcast_block(c, &bytes, &size);
   if (!e) e = tt_agree(c, root ? TT_OK : tt_net_inputs_unpack(bytes, out, &used));
   tt_free(bytes);
   return e;

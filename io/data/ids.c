@@ -185,14 +185,9 @@ static uint64_t slot_of(const name_table *t, const char *name)
 static tt_err grow(name_table *t)
 {
   tt_by_values *v = t->out;
-  char **name = NULL;
-  if (v->count < t->capacity) return TT_OK;
-  t->capacity = t->capacity ? 2 * t->capacity : 64;
-  t->slots = 2 * t->capacity;
-  TT_TRY(TT_ALLOC(name, t->capacity));
-  if (v->count) memcpy(name, v->name, (size_t)v->count * sizeof *name);
-  tt_free(v->name);
-  v->name = name;
+  TT_TRY(TT_GROW(v->name, v->count, 1, t->capacity));
+  if (2 * v->count < t->slots) return TT_OK;
+  t->slots = t->slots ? 2 * t->slots : 128;
   tt_free(t->slot);
   TT_TRY(TT_ALLOC(t->slot, t->slots));
   for (int64_t i = 0; i < v->count; i++) {

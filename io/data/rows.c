@@ -232,9 +232,8 @@ tt_err tt_data_share_marks(tt_comm *c, tt_row_marks *m)
   tt_bcast(c, m, sizeof *m);
   m->mark = mark;
   if (!m->count) return TT_OK;
-  tt_err e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : TT_ALLOC(m->mark, m->count));
-  if (!e) tt_bcast(c, m->mark, m->count * (int64_t)sizeof *m->mark);
-  return e;
+  int64_t bytes = m->count * (int64_t)sizeof *m->mark;
+  return tt_bcast_block(c, &m->mark, &bytes);
 }
 
 tt_err tt_data_reader_open(tt_comm *c, const tt_data_spec *spec, tt_data_reader **out)

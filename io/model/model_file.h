@@ -26,9 +26,6 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
 tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out);
 /* The same for one process, without MPI. Local. */
 tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out);
-/* The same from the bytes of model.h5 in memory; `name` is used in messages. */
-tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t size,
-                                 tt_trained_ensembles *out);
 
 /* What to read of a model with groups. */
 typedef struct tt_model_choice {

@@ -342,10 +342,3 @@ tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
 {
   return tt_model_read_group_local(file, NULL, 0, (tt_model_choice){NULL, 0}, out);
 }
-
-tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t size,
-                                 tt_trained_ensembles *out)
-{
-  return tt_model_read_group_local(name, bytes ? bytes : "", bytes ? size : 0,
-                                   (tt_model_choice){NULL, 0}, out);
-}

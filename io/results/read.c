@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-tt_err tt_results_read_values_local(tt_h5_reader *r, const char *name, int64_t n, double **out)
+/* A variable [n]; NaN if the file has none. */
+static tt_err read_values(tt_h5_reader *r, const char *name, int64_t n, double **out)
 {
   if (tt_h5_has_local(r, name)) return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &n, out);
   TT_TRY(TT_ALLOC(*out, n));
@@ -49,13 +50,15 @@ static tt_err read_test(tt_h5_reader *r, tt_results *k)
   return TT_OK;
 }
 
-static tt_err read_calibration(tt_h5_reader *r, tt_results *k)
+/* The curve `name` [levels][columns] and its levels; none if the file has none. */
+static tt_err read_curve(tt_h5_reader *r, const char *name, const char *level, int64_t columns,
+                         double **value, double **at, int64_t *levels)
 {
-  int64_t size[2] = {-1, k->columns};
-  if (!tt_h5_has_local(r, "calibration_curve")) return TT_OK;
-  TT_TRY(tt_schema_read_array_local(r, "calibration_curve", TT_H5_F64, 2, size, &k->calibration));
-  k->levels = size[0];
-  return tt_schema_read_array_local(r, "calibration_level", TT_H5_F64, 1, size, &k->level);
+  int64_t size[2] = {-1, columns};
+  if (!tt_h5_has_local(r, name)) return TT_OK;
+  TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, value));
+  *levels = size[0];
+  return tt_schema_read_array_local(r, level, TT_H5_F64, 1, size, at);
 }
 
 static tt_err read_members(tt_h5_reader *r, tt_results *k)
@@ -68,9 +71,9 @@ static tt_err read_members(tt_h5_reader *r, tt_results *k)
                {"attempts", &k->attempts},   {"member_index", &k->index},
                {"head", &k->head},           {"member_weight", &k->weight}};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-    TT_TRY(tt_results_read_values_local(r, field[i].name, k->members, field[i].to));
+    TT_TRY(read_values(r, field[i].name, k->members, field[i].to));
   for (int i = 0; i < TT_HYPER_COUNT; i++)
-    TT_TRY(tt_results_read_values_local(r, tt_hyper_name[i], k->members, &k->hyper[i]));
+    TT_TRY(read_values(r, tt_hyper_name[i], k->members, &k->hyper[i]));
   if (!tt_h5_has_local(r, "network")) return TT_OK;
   return tt_schema_read_texts_local(r, "network", k->members, &k->network);
 }
@@ -83,9 +86,9 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
   for (int m = 0; m < TT_METRIC_COUNT; m++) {
     int64_t size[2] = {k->members, k->targets};
     snprintf(name, sizeof name, "ensemble_%s", tt_metric_table[m].name);
-    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->score[m]));
+    TT_TRY(read_values(r, name, k->columns, &k->score[m]));
     snprintf(name, sizeof name, "oob_%s", tt_metric_table[m].name);
-    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->oob[m]));
+    TT_TRY(read_values(r, name, k->columns, &k->oob[m]));
     snprintf(name, sizeof name, "test_%s", tt_metric_table[m].name);
     if (!tt_h5_has_local(r, name)) continue;
     TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &k->member_score[m]));
@@ -95,10 +98,9 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
     double rmse = k->score[TT_METRIC_rmse][i], brier = k->score[TT_METRIC_brier][i];
     k->rmse[i] = isnan(rmse) ? sqrt(brier) : rmse;
   }
-  TT_TRY(
-      tt_results_read_values_local(r, "ensemble_error_correlation", k->columns, &k->correlation));
-  TT_TRY(tt_results_read_values_local(r, "test_rows", k->columns, &k->test_rows));
-  return tt_results_read_values_local(r, "oob_rows", k->columns, &k->oob_rows);
+  TT_TRY(read_values(r, "ensemble_error_correlation", k->columns, &k->correlation));
+  TT_TRY(read_values(r, "test_rows", k->columns, &k->test_rows));
+  return read_values(r, "oob_rows", k->columns, &k->oob_rows);
 }
 
 static tt_err read_baselines(tt_h5_reader *r, tt_results *k)
@@ -106,18 +108,9 @@ static tt_err read_baselines(tt_h5_reader *r, tt_results *k)
   char name[96];
   for (int b = 0; b < TT_BASELINE_COUNT; b++) {
     snprintf(name, sizeof name, "baseline_%s", tt_baseline_table[b].label);
-    TT_TRY(tt_results_read_values_local(r, name, k->columns, &k->baseline[b]));
+    TT_TRY(read_values(r, name, k->columns, &k->baseline[b]));
   }
   return TT_OK;
-}
-
-static tt_err read_coverage(tt_h5_reader *r, tt_results *k)
-{
-  int64_t size[2] = {-1, k->columns};
-  if (!tt_h5_has_local(r, "coverage")) return TT_OK;
-  TT_TRY(tt_schema_read_array_local(r, "coverage", TT_H5_F64, 2, size, &k->coverage));
-  k->coverage_levels = size[0];
-  return tt_schema_read_array_local(r, "coverage_level", TT_H5_F64, 1, size, &k->coverage_level);
 }
 
 static double read_number(tt_h5_reader *r, const char *name)
@@ -166,8 +159,10 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
   TT_TRY(read_members(r, k));
   TT_TRY(read_scores(r, k));
   TT_TRY(read_baselines(r, k));
-  TT_TRY(read_calibration(r, k));
-  TT_TRY(read_coverage(r, k));
+  TT_TRY(read_curve(r, "calibration_curve", "calibration_level", k->columns, &k->calibration,
+                    &k->level, &k->levels));
+  TT_TRY(read_curve(r, "coverage", "coverage_level", k->columns, &k->coverage, &k->coverage_level,
+                    &k->coverage_levels));
   if (tt_h5_has_local(r, "y_true")) TT_TRY(read_test(r, k));
   TT_TRY(tt_trials_read_local(r, &k->trials));
   return read_origin(r, k);

@@ -8,9 +8,6 @@
  *   of_target  units of the targets, or NULL */
 const char *tt_metric_units_text(tt_metric_units kind, const char *of_target);
 
-/* Local. Read a variable [n] of results.h5; NaN if the file has none. Errors: DATA, IO, MEM. */
-tt_err tt_results_read_values_local(tt_h5_reader *r, const char *name, int64_t n, double **out);
-
 /* Collective. Write test_* of members and ensemble_* of columns, coverage, calibration, error
  * correlation, conformal intervals. The dimensions of tt_axis_labels must exist. */
 void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const tt_axis_labels *o);

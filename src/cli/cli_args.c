@@ -17,14 +17,12 @@ typedef struct cli_option {
   const char *name;
   int key;
   const char *argument, *help;
-  enum { OVERRIDE_KIND, SETTING_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND, NA_KIND } kind;
-  size_t offset;               /* TEXT, COUNT, FLAG: the field in tt_cli_args */
-  const char *prefix, *suffix; /* SETTING: text before and after the argument */
-  int number;                  /* COUNT: smallest value; LOG: the level */
+  enum { OVERRIDE_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND, NA_KIND } kind;
+  size_t offset; /* TEXT, COUNT, FLAG: the field in tt_cli_args */
+  int number;    /* COUNT: smallest value; LOG: the level */
 } cli_option;
 
 #define OVERRIDE .kind = OVERRIDE_KIND
-#define SETTING(prefix_, suffix_) .kind = SETTING_KIND, .prefix = prefix_, .suffix = suffix_
 #define TEXT(field_) .kind = TEXT_KIND, .offset = offsetof(tt_cli_args, field_)
 #define COUNT(field_, lowest_)                                                                     \
   .kind = COUNT_KIND, .offset = offsetof(tt_cli_args, field_), .number = lowest_
@@ -43,29 +41,14 @@ static const cli_option table[TT_CLI_OPTION_COUNT] = {
 #undef X
 };
 
-static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
+/* An option that may be given several times. */
+static void add_text(const char **list, int *count, int most, const char *text,
+                     struct argp_state *s)
 {
-  if (a->overrides == TT_CLI_MAX_OVERRIDES)
-    argp_error(s, "more than %d overrides; put them into the file", TT_CLI_MAX_OVERRIDES);
+  if (*count == most)
+    argp_error(s, "'%s': more than %d of this option; put them into the file", text, most);
   else
-    a->override[a->overrides++] = text;
-}
-
-static void add_na(tt_cli_args *a, const char *text, struct argp_state *s)
-{
-  if (a->nas == TT_CLI_MAX_NA)
-    argp_error(s, "--na is given more than %d times", TT_CLI_MAX_NA);
-  else
-    a->na[a->nas++] = text;
-}
-
-static void add_setting(tt_cli_args *a, const cli_option *o, const char *arg, struct argp_state *s)
-{
-  if (a->settings == TT_CLI_MAX_SETTINGS) argp_error(s, "--%s is given too often", o->name);
-  char *text = a->setting[a->settings++];
-  int n = snprintf(text, sizeof *a->setting, "%s%s%s", o->prefix, arg ? arg : "", o->suffix);
-  if (n >= (int)sizeof *a->setting) argp_error(s, "--%s: the value is too long", o->name);
-  add_override(a, text, s);
+    list[(*count)++] = text;
 }
 
 static int parse_count(const cli_option *o, const char *text, struct argp_state *s)
@@ -81,12 +64,11 @@ static void set_option(tt_cli_args *a, const cli_option *o, const char *arg, str
 {
   void *field = (char *)a + o->offset;
   switch (o->kind) {
-  case OVERRIDE_KIND: add_override(a, arg, s); return;
-  case SETTING_KIND: add_setting(a, o, arg, s); return;
+  case OVERRIDE_KIND: add_text(a->override, &a->overrides, TT_CLI_MAX_OVERRIDES, arg, s); return;
   case TEXT_KIND: *(const char **)field = arg; return;
   case COUNT_KIND: *(int *)field = parse_count(o, arg, s); return;
   case FLAG_KIND: *(int *)field = 1; return;
-  case NA_KIND: add_na(a, arg, s); return;
+  case NA_KIND: add_text(a->na, &a->nas, TT_CLI_MAX_NA, arg, s); return;
   case LOG_KIND: tt_log_set_level((tt_log_level)o->number); return;
   }
 }
@@ -232,13 +214,10 @@ tt_err tt_cli_format_of_model(tt_comm *c, const tt_cli_args *a, tt_table_format 
                               tt_config **job)
 {
   char *text = tt_comm_is_root(c) ? read_job(a->file[0]) : NULL;
-  int64_t bytes = text ? (int64_t)strlen(text) + 1 : 0;
-  tt_bcast(c, &bytes, sizeof bytes);
-  if (!bytes) return TT_OK;
-  tt_err e = tt_agree(c, text ? TT_OK : tt_alloc_bytes(&text, bytes, 1, "a job"));
-  if (!e) tt_bcast(c, text, bytes);
+  tt_err e = tt_bcast_text(c, &text);
   const tt_err_record kept = *tt_err_record_of_thread();
-  if (!e && !tt_config_parse_without_data("model.h5", text, bytes - 1, NULL, 0, job)) {
+  int64_t bytes = !e && text ? (int64_t)strlen(text) : 0;
+  if (bytes && !tt_config_parse_without_data("model.h5", text, bytes, NULL, 0, job)) {
     const tt_table_format of_job = tt_data_format(*job);
     if (!a->delimiter) out->delimiter = of_job.delimiter;
     if (!a->decimal) out->decimal = of_job.decimal;

@@ -6,12 +6,7 @@
 #include "src/job/job.h"
 #include "src/job/table_job.h"
 
-enum {
-  TT_CLI_MAX_FILES = 16,
-  TT_CLI_MAX_OVERRIDES = 256,
-  TT_CLI_MAX_SETTINGS = 4,
-  TT_CLI_MAX_NA = 16
-};
+enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_NA = 16 };
 
 /* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
@@ -22,8 +17,7 @@ struct tt_cli_args {
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;
-  const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set and of
-                                                 SETTING options */
+  const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set */
   const char *delimiter, *decimal;            /* of a CSV file */
   int nas;
   const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
@@ -37,8 +31,6 @@ struct tt_cli_args {
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
-  int settings;
-  char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
 };
 
 /* ID, name, key, argument, kind (see cli_args.c), help. Options with the same name but another
@@ -47,17 +39,11 @@ struct tt_cli_args {
   X(SET, "set", 's', "KEY=VALUE", OVERRIDE, "override an option of the file: train.epochs=50")     \
   X(QUIET, "quiet", 'q', NULL, LOG(TT_LOG_WARN), "print only warnings and errors")                 \
   X(VERBOSE, "verbose", 'v', NULL, LOG(TT_LOG_DEBUG), "print more")                                \
-  X(MAX_TIME, "max-time", 0, "TIME", SETTING("run.max_time=", ""),                                 \
-    "write a checkpoint and exit with code 75 after TIME, e.g. 20min")                             \
   X(RESUME, "resume", 0, "HOW", TEXT(resume),                                                      \
     "auto (default): continue from the last checkpoint if there is one; never: remove it and "     \
     "start again, unless another start is running there; must: fail without one")                  \
   X(ALLOW_DEVICE, "allow-different-device", 0, NULL, FLAG(allow_different_device),                 \
     "continue on another device than the checkpoint's; the results are no longer bit-identical")   \
-  X(GPU_MAP, "gpu-map", 0, "LIST", SETTING("run.gpu_map=[", "]"),                                  \
-    "GPU number of each rank of a node, e.g. 3,2,1,0")                                             \
-  X(SHARE_GPU, "share-gpu", 0, NULL, SETTING("run.share_gpu=true", ""),                            \
-    "allow several ranks to use one GPU")                                                          \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
     "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
@@ -123,8 +109,6 @@ struct tt_cli_args {
   X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(CHECK, "check", 0, NULL, FLAG(check),                                                          \
     "compare each GPU with the CPU again, on every path that training can take")                   \
-  X(TO, "to", 0, "DIR", SETTING("campaign.directory=", ""),                                        \
-    "directory of the repeated campaign, as campaign.directory")                                   \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \

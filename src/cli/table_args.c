@@ -125,17 +125,11 @@ static tt_err save(const char *file, const char *text, int replace)
 tt_err tt_cli_table_job(tt_comm *c, const tt_cli_args *a, char *file, char **text)
 {
   tt_err e = TT_OK;
-  int64_t bytes = 0;
   int root = tt_comm_is_root(c);
   snprintf(file, TT_PATH_MAX, "%s/job.yaml", a->output ? a->output : "out");
   if (root) e = write_job(a, file, text);
   if (root && !e) e = resolve(a, file, text);
   if (root && !e) e = save(file, *text, a->resume && !strcmp(a->resume, "never"));
-  if (root && !e) bytes = (int64_t)strlen(*text) + 1;
   e = tt_agree(c, e);
-  if (e) return e;
-  tt_bcast(c, &bytes, sizeof bytes);
-  e = tt_agree(c, root ? TT_OK : tt_alloc_bytes(text, bytes, 1, "a job"));
-  if (!e) tt_bcast(c, *text, bytes);
-  return e;
+  return e ? e : tt_bcast_text(c, text);
 }

@@ -4,7 +4,7 @@
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-enum { TT_VERB_MAX_OPTIONS = 23 };
+enum { TT_VERB_MAX_OPTIONS = 20 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign step"). */
@@ -25,7 +25,7 @@ extern tt_comm *tt_world;
 #define TT_CLI_TABLE_OPTIONS                                                                       \
   TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_MEMBER_COUNT,  \
       TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
-#define TT_CLI_RUN_OPTIONS TT_CLI_MAX_TIME, TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
+#define TT_CLI_RUN_OPTIONS TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
 
 /* The verbs, in the order of the help text.
  *   X  a verb: the fields of tt_verb up to `options`; function train is tt_verb_train
@@ -53,7 +53,7 @@ extern tt_comm *tt_world;
     "repeat a campaign without its oracle",                                                        \
     "Repeat the asynchronous campaign in DIRECTORY from the labels in its events.jsonl, in the "   \
     "order in which they came, without an oracle: the models are the same, bit by bit.",           \
-    TT_CLI_TO, TT_CLI_SET, TT_CLI_RUN_OPTIONS)                                                     \
+    TT_CLI_SET, TT_CLI_RUN_OPTIONS)                                                                \
   X("task", "CAMPAIGN.yaml DIRECTORY", 2, 2, campaign_task, "label, as a task of a campaign",      \
     "Run the label command in the directory of a group, as the tasks of a Slurm array do "         \
     "(label.mode: slurm); with campaign.mode: asynchronous, for one group after the other.",       \
@@ -82,8 +82,8 @@ extern tt_comm *tt_world;
     "the same command again to continue from the last checkpoint. A table (.csv, .tsv, .npy, "     \
     ".npz, .h5) with --targets may take the place of the job: tutti proposes a job (tutti init), " \
     "writes it into the directory of the run, and trains it.",                                     \
-    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, \
-    TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)                                                          \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME,                 \
+    TT_CLI_RUN_OPTIONS)                                                                            \
   X("tune", "TABLE", 1, 1, tune, "search for the best networks for a table",                       \
     "Train many networks (trials) with other widths, learning rates and so on, on folds of the "   \
     "table; at each of three rungs the worse ones stop. The model predicts with a weighted "       \
@@ -91,8 +91,7 @@ extern tt_comm *tt_world;
     "tutti train does: tutti train out/job.yaml continues. Example: tutti tune energy.csv "        \
     "--targets heating_load --time 2min",                                                          \
     TT_CLI_PRESET, TT_CLI_BUDGET, TT_CLI_SEARCH_TIME, TT_CLI_FOLDS, TT_CLI_TABLE_OPTIONS,          \
-    TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU,                \
-    TT_CLI_RUN_OPTIONS)                                                                            \
+    TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_RUN_OPTIONS)                              \
   X("init", "TABLE", 1, 1, init, "propose a job for a table",                                      \
     "Read a table (.csv, .tsv, .npy, .npz, .h5), and print a job for it, with a comment for each " \
     "column: what stands in it, how it is used, and why. All cells that cannot be used are "       \
@@ -148,7 +147,7 @@ extern tt_comm *tt_world;
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \
-    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_CHECK, TT_CLI_JSON)                       \
+    TT_CLI_SET, TT_CLI_CHECK, TT_CLI_JSON)                                                         \
   X("import", "TABLE.csv", 1, 1, import, "convert a CSV or TSV table to a data file",              \
     "Convert a CSV or TSV table to a data file.", TT_CLI_DATASET, TT_CLI_INPUT_COLUMNS,            \
     TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_DELIMITER, TT_CLI_DECIMAL,           \
@@ -174,7 +173,7 @@ extern tt_comm *tt_world;
   X("options", "[NAME]", 0, 1, options, "explain the options of a job file",                       \
     "Explain every option of a job file, or those of a name: an option (train.loss, or loss) or "  \
     "a section (data.split).",                                                                     \
-    TT_CLI_MARKDOWN, TT_CLI_JSON)
+    TT_CLI_MARKDOWN)
 
 #define X(name, files, min_files, max_files, function, ...)                                        \
   tt_err tt_verb_##function(const tt_cli_args *args);

@@ -211,8 +211,7 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
   if (job.nset > 0 && !job.file)
-    return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
-                          "...");
+    return TT_FAIL(USAGE, "--set needs a job file: tutti doctor JOB.yaml ...");
   TT_TRY(tt_cli_begin(args, 1));
   return tt_doctor(tt_world, &job, args->json, args->check);
 }
@@ -250,9 +249,8 @@ static void print_wrapped(char *text)
 tt_err tt_verb_options(const tt_cli_args *args)
 {
   char *text = NULL;
-  if (args->files && (args->json || args->markdown))
-    return TT_FAIL(USAGE, "--json and --markdown print all options: give no name");
-  if (args->json) return tt_config_options_print_json();
+  if (args->files && args->markdown)
+    return TT_FAIL(USAGE, "--markdown prints all options: give no name");
   TT_TRY(args->files ? tt_config_options_asked(args->file[0], &text)
                      : tt_config_options_text(args->markdown, &text));
   if (args->markdown)

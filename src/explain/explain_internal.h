@@ -35,11 +35,6 @@ typedef struct tt_explained {
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
 
-/* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
- * both NaN without one. */
-void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,
-                       double *mean, double *deviation);
-
 /* Print the tables, or one JSON object. Local. Errors: MEM. */
 tt_err tt_explain_print_local(const tt_trained_ensembles *all, const tt_importance *i, int json);
 #endif

@@ -44,8 +44,10 @@ static tt_err score(tt_comm *c, const tt_explained *own, permuted_rows *p, tt_sc
   return tt_score(c, own->m, NULL, own->ops, own->use, &source, out, NULL);
 }
 
-void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,
-                       double *mean, double *deviation)
+/* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
+ * both NaN without one. */
+static void find_spread(int64_t members, const double *weight, const double *value, int64_t step,
+                        double *mean, double *deviation)
 {
   double sum = 0.0, all = 0.0, squares = 0.0;
   for (int64_t i = 0; i < members; i++)
@@ -95,9 +97,9 @@ static void store_members(const tt_explained *own, const increases *n, int64_t i
       const tt_ensemble *ensemble = &m->ensemble[e];
       double mean,
           *to = &out->permutation_between[(own->column + e * width + k) * out->inputs + input];
-      tt_explain_spread(ensemble->members, m->weight + ensemble->first,
-                        n->member + ensemble->first * targets + k / m->model.quantities, targets,
-                        &mean, to);
+      find_spread(ensemble->members, m->weight + ensemble->first,
+                  n->member + ensemble->first * targets + k / m->model.quantities, targets, &mean,
+                  to);
       *to /= (double)repeats;
     }
 }

@@ -24,14 +24,14 @@ static tt_err assign_from_map(const tt_rank_binding *s, const tt_int_list *map, 
   if (s->node_rank >= map->count && !share)
     return TT_FAIL(UNAVAILABLE,
                    "run.gpu_map names %" PRId64 " GPUs for the %d ranks of this node: name one for "
-                   "each rank (--gpu-map), start fewer ranks per node (--ntasks-per-node=%" PRId64
-                   "), or let ranks share GPUs (--share-gpu, run.share_gpu: true)",
+                   "each rank, start fewer ranks per node (--ntasks-per-node=%" PRId64
+                   "), or let ranks share GPUs (run.share_gpu: true)",
                    map->count, s->node_ranks, map->count);
   int64_t gpu = map->value[s->node_rank % map->count];
   if (gpu >= s->devices)
     return TT_FAIL(UNAVAILABLE,
                    "run.gpu_map gives GPU %" PRId64 " to rank %d of the node, which sees %d (from "
-                   "0 to %d): correct --gpu-map, or CUDA_VISIBLE_DEVICES, or the job's --gpus",
+                   "0 to %d): correct it, or CUDA_VISIBLE_DEVICES, or the job's --gpus",
                    gpu, s->node_rank, s->devices, s->devices - 1);
   *device = (int)gpu;
   return TT_OK;
@@ -44,8 +44,7 @@ tt_err tt_device_assign(const tt_rank_binding *binding, const tt_int_list *map, 
   if (binding->peers > binding->devices && !share)
     return TT_FAIL(UNAVAILABLE,
                    "%d ranks of this node see the same %d GPU%s: start fewer ranks per node "
-                   "(--ntasks-per-node=%d), or let ranks share GPUs (--share-gpu, run.share_gpu: "
-                   "true)",
+                   "(--ntasks-per-node=%d), or let ranks share GPUs (run.share_gpu: true)",
                    binding->peers, binding->devices, binding->devices == 1 ? "" : "s",
                    binding->devices);
   *device = binding->peer % binding->devices;
@@ -155,10 +154,10 @@ int tt_device_is_taken(const tt_rank_resources *rank_entry, int r, int may_share
   if (other < 0) return 0;
   snprintf(text, size,
            "the same GPU as rank %d on %s, %s (%s): give each rank its own (srun "
-           "--gpus-per-task=1, or --gpu-map), or %s",
+           "--gpus-per-task=1, or run.gpu_map), or %s",
            other, rank_entry[other].host, p->info.uuid, p->info.name,
            is_nccl ? "use run.exchange: host, because NCCL refuses it"
-                   : "let ranks share GPUs (--share-gpu, run.share_gpu: true)");
+                   : "let ranks share GPUs (run.share_gpu: true)");
   return 1;
 }
 

@@ -360,9 +360,8 @@ static void warn_unused(const tt_inventory *s, const tt_resource_request *reques
   for (r = 0; r < s->ranks && !tt_cores_unused(&s->rank_entry[r], text, sizeof text);) r++;
   if (r < s->ranks && request->threads <= 0) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
   if (request->gpu_map.count > 0 && s->used == 0)
-    tt_log_root(TT_LOG_WARN,
-                "run.gpu_map (--gpu-map) names GPUs, but no rank uses one: remove it, or set "
-                "run.device: gpu, which refuses to compute on the CPU");
+    tt_log_root(TT_LOG_WARN, "run.gpu_map names GPUs, but no rank uses one: remove it, or set "
+                             "run.device: gpu, which refuses to compute on the CPU");
   if (s->seen > s->used)
     tt_log_root(TT_LOG_WARN,
                 "GPUs without a rank: %" PRId64 " of %" PRId64 "; they stay idle: start one "

@@ -11,23 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static tt_err make_path(const tt_job *job, const char *name, char path[TT_PATH_MAX])
-{
-  const char *directory = job->cfg->run_directory;
-  if (snprintf(path, TT_PATH_MAX, "%s/%s", directory, name) >= TT_PATH_MAX)
-    return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
-  return TT_OK;
-}
-
 tt_err tt_earlier_run_save_config_local(const tt_job *job)
 {
   static const char *const output[] = {"model.h5", "results.h5", "status.json"};
   char path[TT_PATH_MAX];
   for (size_t i = 0; i < sizeof output / sizeof *output; i++) {
-    TT_TRY(make_path(job, output[i], path));
+    tt_path_join(job->cfg->run_directory, output[i], path);
     TT_TRY(tt_file_check_replaceable(path));
   }
-  TT_TRY(make_path(job, "config.yaml", path));
+  tt_path_join(job->cfg->run_directory, "config.yaml", path);
   return tt_file_replace_local(path, job->resolved);
 }
 
@@ -37,8 +29,8 @@ void tt_earlier_run_difference_local(const tt_job *job, char *text, int64_t size
   char path[TT_PATH_MAX];
   tt_config *before = NULL;
   *text = '\0';
-  tt_err e = make_path(job, "config.yaml", path);
-  if (!e && access(path, F_OK) == 0 && !tt_config_load(path, NULL, 0, &before))
+  tt_path_join(job->cfg->run_directory, "config.yaml", path);
+  if (access(path, F_OK) == 0 && !tt_config_load(path, NULL, 0, &before))
     tt_config_difference(before, job->cfg, text, size);
   tt_config_destroy(&before);
   *tt_err_record_of_thread() = kept;
@@ -78,8 +70,9 @@ int tt_earlier_run_is_complete_local(const tt_job *job)
   static tt_status_file file;
   char model[TT_PATH_MAX], results[TT_PATH_MAX];
   const tt_err_record kept = *tt_err_record_of_thread();
-  int complete = !make_path(job, "model.h5", model) && !make_path(job, "results.h5", results) &&
-                 !tt_status_file_read_local(job->cfg->run_directory, &file) &&
+  tt_path_join(job->cfg->run_directory, "model.h5", model);
+  tt_path_join(job->cfg->run_directory, "results.h5", results);
+  int complete = !tt_status_file_read_local(job->cfg->run_directory, &file) &&
                  !strcmp(file.status.state, "done") && file.status.exit_code == 0 &&
                  is_of_job(job, model) && is_of_job(job, results);
   *tt_err_record_of_thread() = kept;

@@ -37,10 +37,9 @@ static tt_err broadcast_file(tt_comm *c, const tt_job_options *o, tt_job *job)
   if (tt_comm_is_root(c)) e = tt_config_read_file(o->file, &job->original, &job->bytes);
   e = tt_agree(c, e);
   if (e) return e;
-  tt_bcast(c, &job->bytes, sizeof job->bytes);
-  if (!tt_comm_is_root(c)) e = TT_ALLOC(job->original, job->bytes + 1);
-  e = tt_agree(c, e);
-  if (!e) tt_bcast(c, job->original, job->bytes);
+  int64_t bytes = job->bytes + 1; /* with the 0 at its end */
+  e = tt_bcast_block(c, &job->original, &bytes);
+  job->bytes = bytes - 1;
   return e;
 }
 

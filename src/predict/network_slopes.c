@@ -298,7 +298,7 @@ static void front_backward(tt_front_slopes *s, const float *w, const double *x,
 
 /* All layers */
 
-tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out)
+static tt_err create(const tt_model *m, tt_network_slopes *out)
 {
   int64_t hidden = 0, widest = tt_model_widest(m);
   *out = (tt_network_slopes){.model = m};
@@ -311,12 +311,6 @@ tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out)
   TT_TRY(TT_ALLOC(out->normalized, hidden));
   for (int i = 0; i < 3; i++) TT_TRY(TT_ALLOC(out->d[i], widest));
   return TT_OK;
-}
-
-void tt_network_slopes_free(tt_network_slopes *s)
-{
-  front_free(&s->front);
-  tt_free_all(&s->o, &s->d_o, &s->y, &s->slope, &s->normalized, &s->d[0], &s->d[1], &s->d[2]);
 }
 
 /* Sum of w x in eight parts, which the compiler keeps in vector registers. */
@@ -399,35 +393,34 @@ static void backward(tt_network_slopes *s, const float *w, const double *x, int6
     memcpy(d_o, d, (size_t)m->inputs * sizeof *d);
 }
 
-void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x)
-{
-  const tt_model *m = s->model;
-  forward(s, w, x);
-  for (int64_t o = 0; o < m->outputs; o++)
-    backward(s, w, x, o, s->d_o + (o % m->targets * m->each + o / m->targets) * m->inputs);
-}
-
 tt_err tt_ensemble_slopes_create(const tt_trained_ensemble *m, tt_network_slopes **out)
 {
   int64_t networks = tt_trained_ensemble_networks(m);
   TT_TRY(TT_ALLOC(*out, networks));
   for (int64_t k = 0; k < networks; k++)
-    TT_TRY(tt_network_slopes_create(tt_trained_ensemble_model(m, k), &(*out)[k]));
+    TT_TRY(create(tt_trained_ensemble_model(m, k), &(*out)[k]));
   return TT_OK;
 }
 
 void tt_ensemble_slopes_free(const tt_trained_ensemble *m, tt_network_slopes **s)
 {
-  for (int64_t k = 0; *s && k < tt_trained_ensemble_networks(m); k++)
-    tt_network_slopes_free(&(*s)[k]);
+  for (int64_t k = 0; *s && k < tt_trained_ensemble_networks(m); k++) {
+    tt_network_slopes *o = &(*s)[k];
+    front_free(&o->front);
+    tt_free_all(&o->o, &o->d_o, &o->y, &o->slope, &o->normalized, &o->d[0], &o->d[1], &o->d[2]);
+  }
   tt_free(*s);
 }
 
-const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *m, tt_network_slopes *s,
+const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *e, tt_network_slopes *all,
                                                int64_t member, const double *x)
 {
   int64_t number = 0;
-  const float *w = tt_trained_ensemble_weights(m, member, &number);
-  tt_network_slopes_at(&s[number], w, x);
-  return &s[number];
+  const float *w = tt_trained_ensemble_weights(e, member, &number);
+  tt_network_slopes *s = &all[number];
+  const tt_model *m = s->model;
+  forward(s, w, x);
+  for (int64_t o = 0; o < m->outputs; o++)
+    backward(s, w, x, o, s->d_o + (o % m->targets * m->each + o / m->targets) * m->inputs);
+  return s;
 }

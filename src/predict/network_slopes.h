@@ -29,17 +29,11 @@ typedef struct tt_network_slopes {
   tt_front_slopes front;             /* with a front: its features are the inputs of layer 0 */
 } tt_network_slopes;
 
-/* Owner: the caller, tt_network_slopes_free (accepts a zeroed one, and what create left after an
- * error). Errors: MEM. */
-tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out);
-void tt_network_slopes_free(tt_network_slopes *s);
-
-/* Set o and d_o for the network with weights w[P] at the normalized inputs x[D]. */
-void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x);
-
-/* The same for each network of a trained ensemble; at: of a member, the result is borrowed. */
+/* Those of each network of a trained ensemble. Owner: the caller, tt_ensemble_slopes_free, also
+ * after an error. at: set o and d_o of the network of a member, with its weights, at the normalized
+ * inputs x[D]; the result is borrowed. Errors: MEM. */
 tt_err tt_ensemble_slopes_create(const tt_trained_ensemble *m, tt_network_slopes **out);
 void tt_ensemble_slopes_free(const tt_trained_ensemble *m, tt_network_slopes **s);
-const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *m, tt_network_slopes *s,
+const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *e, tt_network_slopes *all,
                                                int64_t member, const double *x);
 #endif

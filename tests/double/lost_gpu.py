@@ -182,7 +182,7 @@ def exchange_by_nccl(folder):
     ends_together(done, h.DONE, ("NCCL 2.28.9 (run.exchange: nccl)", "no problems"), "doctor, NCCL")
     done = h.run(folder, 1, ["doctor", "--json"])
     h.check('"nccl": "NCCL 2.28.9"' in done.output, done.output)
-    done = h.run(folder, 2, ["doctor", *args, "--share-gpu"], {"TT_DOUBLE_DEVICES": "1"})
+    done = h.run(folder, 2, ["doctor", *args, "--set", "run.share_gpu=true"], {"TT_DOUBLE_DEVICES": "1"})
     ends_together(done, UNAVAILABLE, ("use run.exchange: host",), "doctor, NCCL on one GPU")
     done = h.run(folder, 0, ["plan", *args, "--ranks", "2", *[w for s in TEAM for w in ("--set", s)]])
     h.check("from GPU memory, by NCCL\n" in done.output and "what it exchanges" in done.output,

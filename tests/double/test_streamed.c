@@ -5,7 +5,7 @@
 enum { ROWS = 840000, LABELED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 
 /* Few rows have labels, so that the test is short: rows at both ends and between. */
-static problem large(int weighted, tt_resample resample, tt_batch_order batches)
+static problem large(int weighted, tt_resample resample)
 {
   const int64_t hidden[] = {18, 17};
   problem p = problem_make(ROWS, INPUTS, 2, 2, 3, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
@@ -19,7 +19,6 @@ static problem large(int weighted, tt_resample resample, tt_batch_order batches)
   p.c.resample = resample;
   p.c.max_epochs = 3;
   for (int64_t i = 0; i < p.c.members; i++) {
-    p.c.member[i].hyper.batch_order = (int32_t)batches;
     p.c.member[i].hyper.epochs = 3 - (int32_t)(i % 2);
     p.c.member[i].hyper.clip_norm = i % 3 ? 0.0f : 0.5f;
   }
@@ -70,15 +69,12 @@ static void compare_in(problem p)
   problem_free(&p);
 }
 
-static void compare(int weighted, tt_resample resample, tt_batch_order batches)
-{
-  compare_in(large(weighted, resample, batches));
-}
+static void compare(int weighted, tt_resample resample) { compare_in(large(weighted, resample)); }
 
 /* Options that use the row numbers of a batch, and its parts. */
 static problem noisy(void)
 {
-  problem p = large(0, TT_RESAMPLE_kfold, TT_BATCH_ORDER_own);
+  problem p = large(0, TT_RESAMPLE_kfold);
   p.c.batch_size = 40;
   p.c.parts = 2;
   for (int64_t i = 0; i < p.c.members; i++) {
@@ -90,15 +86,15 @@ static problem noisy(void)
 }
 
 TT_TEST (rows_from_the_host_give_the_same_bits) {
-  compare(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
-  compare(1, TT_RESAMPLE_bootstrap, TT_BATCH_ORDER_own);
-  compare(0, TT_RESAMPLE_subsample, TT_BATCH_ORDER_shared);
+  compare(0, TT_RESAMPLE_none);
+  compare(1, TT_RESAMPLE_bootstrap);
+  compare(0, TT_RESAMPLE_subsample);
   compare_in(noisy());
 }
 
 /* A requested path is never replaced by another one. */
 TT_TEST (a_requested_path_is_kept) {
-  problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
+  problem p = large(0, TT_RESAMPLE_none);
   tt_resources use = {.threads = 1, .path = TT_GPU_PATH_block};
   tt_double_set_memory(MEMORY);
   TT_CHECK_OK(tt_engine_cuda.create(&p.c, everyone(&p), &use, &p.engine));

@@ -42,7 +42,7 @@ def slow_disk(args, folder):
     """The last checkpoint is waited for, the first one is not."""
     arguments = h.train_arguments(["train.epochs=1000000", *SETTINGS[1:]], ["-v"])
     arguments.remove("-q")
-    done = h.run(folder, 0, [*arguments, "--max-time", "2s", "--resume", "never"],
+    done = h.run(folder, 0, [*arguments, "--set", "run.max_time=2s", "--resume", "never"],
                  rank_env=shim(args, folder, "fsync", 1, "SLOW", True))
     h.check(done.code == h.STOPPED, f"slow disk: exit {done.code}\n{done.output}")
     times = waits(done.output)

@@ -196,7 +196,6 @@ def command_line():
     case("train without a job", ["train"], USAGE, "train")
     case("two jobs", ["train", "job.yaml", "job.yaml"], USAGE, "unexpected argument")
     case("unknown --resume", ["train", "job.yaml", "--resume", "perhaps"], USAGE, "perhaps")
-    case("bad --max-time", ["train", "job.yaml", "--max-time", "soon"], CONFIG, "soon")
     case("predict without data", ["predict", "model.h5", "-o", "p.h5"], USAGE, "predict")
     case("quantile above one", PREDICT + ["--quantiles", "0.5,1.5"], USAGE, "1.5")
     case("quantile that is no number", PREDICT + ["--quantiles", "0.5,x"], USAGE, "x")

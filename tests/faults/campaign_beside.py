@@ -187,8 +187,8 @@ def judge(folder, out):
     h.check(done.code == h.DONE, f"campaign check: {done.output}")
     for ranks in (1, 2):
         again = f"{out}-again{ranks}"
-        done = h.run(folder, ranks, ["campaign", "replay", "campaign.yaml", out, "--to", again,
-                                     "-q"], limit=300)
+        done = h.run(folder, ranks, ["campaign", "replay", "campaign.yaml", out, "-q", "--set",
+                                     f"campaign.directory={again}"], limit=300)
         h.check(done.code == h.DONE, f"the replay of {out}: exit {done.code}\n{done.output}")
         if done.code == h.DONE:
             last = max(folder.glob(f"{out}/round-*")).name

@@ -261,7 +261,7 @@ def stopped(folder, settings, name="stopped", ranks=2):
     0."""
     for generation in (1, 2):
         arguments = list(settings) + [f"run.directory={name}"]
-        done = train(folder, ranks, arguments, ["--max-time", "10ms"])
+        done = train(folder, ranks, arguments, ["--set", "run.max_time=10ms"])
         if done.code != STOPPED or generations(folder / name)[-1:] != [generation]:
             sys.exit(f"a run without time ended with {done.code}, generations "
                      f"{generations(folder / name)}\n{done.output}")

@@ -4,7 +4,7 @@
   stop_rank.py [--seconds 1]
 
 SIGSTOP of one rank: the watchdogs of the others end the run. SIGUSR1 to all ranks or to the
-launcher, SIGTERM to one rank, and --max-time: a checkpoint at the next chunk. Each run is resumed
+launcher, SIGTERM to one rank, and run.max_time: a checkpoint at the next chunk. Each run is resumed
 on another rank count.
 """
 import argparse
@@ -85,8 +85,8 @@ def forwarded(folder, args, wanted):
 
 def time_limit(folder, args, wanted, seconds):
     limit = max(0.2, 0.3 * seconds)
-    process, _ = start(folder, args, 2, ["--max-time", f"{limit:.2f}s"])
-    judge_stop(folder, args, h.wait(folder, process, 60), 2, wanted, f"--max-time {limit:.2f}s")
+    process, _ = start(folder, args, 2, ["--set", f"run.max_time={limit:.2f}s"])
+    judge_stop(folder, args, h.wait(folder, process, 60), 2, wanted, f"run.max_time {limit:.2f}s")
 
 
 def every_way(folder, args):

@@ -99,8 +99,8 @@ def import_table(args, folder):
 def train(args, folder, ranks, settings):
     """The directory of its files; None if tutti cannot use this path."""
     out = pathlib.Path(folder) / f"out{ranks}"
-    done = run([*args.mpirun, str(ranks), *command(args, settings, "--share-gpu", "--resume", "never",
-                                                   "--set", f"run.directory={out}")], folder)
+    done = run([*args.mpirun, str(ranks), *command(args, settings, "--resume", "never", "--set",
+                                                   "run.share_gpu=true", "--set", f"run.directory={out}")], folder)
     if done.returncode == UNAVAILABLE and "cannot train" in done.stderr:
         print(f"  {name_of(settings)}: {done.stderr.strip().splitlines()[0]}")
         return None

@@ -66,7 +66,7 @@ static int bit(int value) { return 1 << value; }
  */
 static void uses_every_row(int half)
 {
-  int optimizer = 0, resample = 0, batches = 0, loss = 0, schedule = 0, average = 0;
+  int optimizer = 0, resample = 0, loss = 0, schedule = 0, average = 0;
   int flags = 0, flagless = 0;
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
@@ -76,12 +76,11 @@ static void uses_every_row(int half)
                            v.rates && network(v).layers > 1};
     for (int f = 0; f < 5; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
-    batches |= bit((int)v.batches), loss |= bit((int)v.loss);
+    loss |= bit((int)v.loss);
     schedule |= bit((int)v.schedule), average |= bit((int)v.average);
   }
   TT_CHECK(optimizer, ==, bit(TT_OPT_COUNT) - 1);
   TT_CHECK(resample, ==, bit(TT_RESAMPLE_COUNT) - 1);
-  TT_CHECK(batches, ==, bit(TT_BATCH_ORDER_COUNT) - 1);
   TT_CHECK(loss, ==, bit(TT_LOSS_COUNT) - 1);
   TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
   TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);

@@ -1,5 +1,5 @@
 /* test_threads.c — law: if several threads of the cpu engine train one member together, its bits are
- * those of one thread: for every optimizer, resampling, batch order, loss and option of a member,
+ * those of one thread: for every optimizer, resampling, loss and option of a member,
  * and for any number of threads and members. */
 #include "tests/support/settings.h"
 

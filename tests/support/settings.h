@@ -12,7 +12,6 @@ typedef struct setting {
   int number;
   tt_optimizer optimizer;
   tt_resample resample;
-  tt_batch_order batches;
   tt_loss loss;
   tt_schedule schedule;
   tt_weight_average average;
@@ -32,7 +31,6 @@ static inline setting setting_of(int number)
   setting v = {.number = number,
                .optimizer = (tt_optimizer)(number % 4),
                .resample = (tt_resample)((number + number / 3) % 3),
-               .batches = (tt_batch_order)(number / 2 % 2),
                .loss = (tt_loss)((2 * number + number / 2) % 7),
                .parts = parts[number % 7],
                .schedule = (tt_schedule)(number % TT_SCHEDULE_COUNT)};
@@ -64,7 +62,6 @@ static inline tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
   h.clip_norm = index == 2 ? 0.5f : 0.0f;
   h.patience = index == 0 ? 1 : 0;
   h.epochs = EPOCHS - (int32_t)(index % 2);
-  h.batch_order = (int32_t)v.batches;
   h.schedule_gamma = 0.3f + 0.05f * k;
   h.schedule_min = 0.1f;
   h.schedule_step = 1;
@@ -146,9 +143,9 @@ static inline problem usual(setting v) { return cast(v, usual_ids, ENSEMBLES, 0,
 static inline const char *tell(setting v, way variant, const char *what)
 {
   static char text[256];
-  snprintf(text, sizeof text, "%s, setting %d, %s, %s, %s, %s: %s", variant.name, v.number,
-           tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample],
-           tt_choice_batch_order[v.batches], tt_choice_loss[v.loss], what);
+  snprintf(text, sizeof text, "%s, setting %d, %s, %s, %s: %s", variant.name, v.number,
+           tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample], tt_choice_loss[v.loss],
+           what);
   return text;
 }
 #endif

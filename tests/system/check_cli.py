@@ -73,7 +73,7 @@ def main():
     assert re.findall(r"^  (\S+)", call("options", "data.split").out, re.M)[:2] == ["data.split.train",
                                                                                 "data.split.validation"]
     assert "did you mean 'train.loss'?" in call("help", "train.los", code=64).err
-    call("options", "loss", "--json", code=64)
+    call("options", "loss", "--markdown", code=64)
     assert " ".join(call("options").out.split()).count("loss function to minimize") == 1
     call(code=64)
     call("slurm", code=64)

@@ -89,7 +89,7 @@ def with_faults(no_gpu):
     expect(["srun --mpi=pmix", "OMPI_MCA_sharedfp is 'sm'", "cannot create a file",
             "4 threads on 1 core:"], 0, "job.yaml", *sets("run.threads=4", "run.directory=file/out"),
            cores=one, environment={**settings, **tasks})
-    doctor(0, "--share-gpu", code=USAGE)
+    doctor(0, "--set", "run.share_gpu=true", code=USAGE)
 
 
 def links():

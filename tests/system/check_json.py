@@ -153,11 +153,11 @@ def main():
                                ("evaluate", ["evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]),
                                ("explain", ["explain", "out/model.h5", "samples.h5"]),
                                ("report", ["report", "out"]), ("doctor", ["doctor"]),
-                               ("options", ["options"]), ("status", ["status", "out"]))}
+                               ("status", ["status", "out"]))}
     got["plan"], _ = check_plan(keys, "job.yaml", "--ranks", "2")
     check_evaluate(got["evaluate"]["targets"][0])
     for verb, lists in (("info", []), ("evaluate", ["targets"]), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
-                        ("options", ["options"]), ("status", [])):
+                        ("status", [])):
         check_keys(keys, verb, got[verb], lists)
     for verb, answer in got.items():
         assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
@@ -175,11 +175,6 @@ def main():
     assert got["plan"]["members_of_rank"] == [2, 1] and got["plan"]["cohorts"][0]["layers"] == [4, 2]
     assert got["plan"]["memory_of_rank"]["peak"] > 0 and got["plan"]["data"]["rows"] == 60
     assert [got["plan"]["data"][f"{part}_rows"] for part in ("training", "validation", "test")] == [36, 12, 12]
-    names = [o["name"] for o in got["options"]["options"]]
-    listed = re.findall(r"^  (?:- )?([\w.]+)$", run("options"), re.M)
-    assert names == listed and len(names) > 100, set(names) ^ set(listed)
-    epochs = next(o for o in got["options"]["options"] if o["name"] == "train.epochs")
-    assert epochs["kind"] == "i64" and epochs["low"] == 1, epochs
     assert got["status"]["state"] == "done" and got["status"]["finished"] == 3
     run("report", "out/results.h5", "--json", code=66)
 

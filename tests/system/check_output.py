@@ -174,7 +174,7 @@ def check_places():
     host = r"on \S+: CPU, \d+ threads?"
     for more, places, idle in ((["-v"], 3, "train.parts above 1, which run.ranks_per_member"),
                                (["--set", "train.parts=2"], 1, "3 ranks for each member, but its batches have 2 parts")):
-        said = tutti("train", "one.yaml", "--resume", "never", "--gpu-map", "0",
+        said = tutti("train", "one.yaml", "--resume", "never", "--set", "run.gpu_map=[0]",
                      "--set", "run.ranks_per_member=3", *more, ranks=3).err
         assert len(re.findall(rf"tutti: ranks 0 to 2 {host} each\n", said)) == 1, said
         assert len(re.findall(rf"tutti: debug: rank \d {host}\n", said)) == (3 if "-v" in more else 0), said

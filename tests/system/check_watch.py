@@ -157,7 +157,7 @@ def check_stop_file():
     stop.touch()
     said = tutti(*command, code=75).err
     assert "stopped by the file STOP at checkpoint 2" in said and not stop.exists(), said
-    tutti(*command, "--max-time", "10ms", code=75)
+    tutti(*command, "--set", "run.max_time=10ms", code=75)
     assert (status()["stop"], status()["resumed"]) == ("time", 2), status()
 
 

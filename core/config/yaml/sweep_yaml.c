@@ -51,9 +51,7 @@ static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *
 
 static double number_of(const tt_option *o, const tt_value *value)
 {
-  return o->kind == TT_KIND_I64    ? (double)value->whole
-         : o->kind == TT_KIND_NAME ? (double)value->word
-                                   : value->real;
+  return o->kind == TT_KIND_I64 ? (double)value->whole : value->real;
 }
 
 static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
@@ -71,7 +69,7 @@ static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
 static void check_bounds(sweep_reader *s, const tt_source_location *location)
 {
   const tt_sweep_range range = {.kind = s->out.kind, .count = s->out.count, .value = s->out.value};
-  const char *why = tt_sweep_range_fault(&range, s->option->kind == TT_KIND_NAME);
+  const char *why = tt_sweep_range_fault(&range, 0);
   if (!why) return;
   s->where->bad = 1;
   tt_config_error(s->r, location, "%s: %s %s", s->path, tt_choice_sweep[s->out.kind], why);
@@ -124,23 +122,20 @@ static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
 /* Replace an earlier sweep of the same option (--set), or append. */
 static tt_err store_sweep(tt_ensemble_config *own, const tt_sweep *s)
 {
-  tt_sweep *longer = NULL;
+  int64_t capacity = own->sweeps;
   for (int64_t i = 0; i < own->sweeps; i++) {
     if (own->sweep[i].hyper != s->hyper) continue;
     tt_free(own->sweep[i].value);
     own->sweep[i] = *s;
     return TT_OK;
   }
-  TT_TRY(TT_ALLOC(longer, own->sweeps + 1));
-  for (int64_t i = 0; i < own->sweeps; i++) longer[i] = own->sweep[i];
-  longer[own->sweeps++] = *s;
-  tt_free(own->sweep);
-  own->sweep = longer;
+  TT_TRY(TT_GROW(own->sweep, own->sweeps, 1, capacity));
+  own->sweep[own->sweeps++] = *s;
   return TT_OK;
 }
 
-tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
-                     const tt_source_location *key, const char *name, yaml_node_t *node)
+static tt_err read_sweep(tt_config_reader *r, yaml_document_t *doc, int64_t element,
+                         const tt_source_location *key, const char *name, yaml_node_t *node)
 {
   tt_suggestion near = {.word = name};
   int h = 0;
@@ -183,22 +178,18 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
     if (!tt_key_check(r, key)) continue;
     location = tt_node_location(r, key);
-    TT_TRY(tt_sweep_read(r, doc, element, &location, tt_yaml_scalar_of(key).text,
-                         yaml_document_get_node(doc, p->value)));
+    TT_TRY(read_sweep(r, doc, element, &location, tt_yaml_scalar_of(key).text,
+                      yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
 }
 
 static void write_sweep(const tt_sweep *s, int indent, FILE *out)
 {
-  const tt_option *o = &tt_ensemble_option_table[tt_hyper_option[s->hyper]];
   fprintf(out, "%*s%s: {%s: [", indent + 2, "", tt_hyper_name[s->hyper], tt_choice_sweep[s->kind]);
   for (int64_t i = 0; i < s->count; i++) {
     if (i) fputs(", ", out);
-    if (o->kind == TT_KIND_NAME)
-      fputs(o->choices[(int)s->value[i]], out);
-    else
-      tt_double_write(s->value[i], out);
+    tt_double_write(s->value[i], out);
   }
   fputs("]}\n", out);
 }

@@ -58,12 +58,10 @@ int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
 /* 1 if the key is text without NUL; else 0 and an error in `r`. */
 int tt_key_check(tt_config_reader *r, const yaml_node_t *key);
 
-/* Read `sweep:` of an ensemble, a mapping; or one swept option. Wrong input is added to the errors
- * of `r`. Errors: MEM. */
+/* Read `sweep:` of an ensemble, a mapping. Wrong input is added to the errors of `r`.
+ * Errors: MEM. */
 tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
                       yaml_node_t *node);
-tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
-                     const tt_source_location *key, const char *name, yaml_node_t *node);
 
 /* Parse element i of a list; a wrong element is added to the errors of `r` as "path[i]: ...".
  * Returns 1 and *value, or 0. */

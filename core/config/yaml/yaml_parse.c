@@ -1,6 +1,5 @@
 /* yaml_parse.c — reads YAML nodes into fields: sections, options, ensembles. */
 #include "core/base/mem.h"
-#include "core/config/hints.h"
 #include "core/config/yaml/yaml_nodes.h"
 
 #include <inttypes.h>

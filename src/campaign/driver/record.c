@@ -38,7 +38,7 @@ tt_err tt_campaign_check_replay_local(const tt_campaign *k)
                    k->o->job.file);
   if (stat(k->o->replay, &from)) return TT_FAIL_ERRNO(NOINPUT, "%s", k->o->replay);
   if (stat(k->directory, &to) || from.st_ino != to.st_ino || from.st_dev != to.st_dev) return TT_OK;
-  return TT_FAIL(USAGE, "%s cannot be repeated in itself: give --to, another directory",
+  return TT_FAIL(USAGE, "%s cannot be repeated in itself: give another campaign.directory",
                  k->o->replay);
 }
 

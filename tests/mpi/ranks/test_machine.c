@@ -79,7 +79,7 @@ TT_TEST (ranks_have_different_gpus_or_an_error) {
         tt_err e = tt_resources_assign(comm, engines, &request, &ops, &use);
         TT_CHECK((int)e, ==, (int)tt_agree(comm, e));
         if (e) TT_CHECK((int)e, ==, TT_E_UNAVAILABLE);
-        if (e) TT_CHECK_HAS(tt_err_last(), "--share-gpu");
+        if (e) TT_CHECK_HAS(tt_err_last(), "run.share_gpu");
         if (!e) TT_CHECK(distinct(gpu_of(&use)), ==, ranks);
         if (ranks <= count) TT_CHECK((int)e, ==, TT_OK);
         request.share_gpu = 1;

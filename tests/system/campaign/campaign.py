@@ -111,7 +111,7 @@ def check_stepwise():
     check(not stop.exists(), "the start that obeyed STOP removes it")
     for _ in range(3):
         go(1, "stepwise", verb="step")
-    go(1, "stepwise", more=["--max-time", "10ms"], code=75)
+    go(1, "stepwise", more=["--set", "run.max_time=10ms"], code=75)
     go(2, "stepwise", ["stop.rounds=2"])
     go(1, "stepwise")
     same("stepwise", "kcenter", "step by step")

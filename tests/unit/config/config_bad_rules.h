@@ -110,7 +110,7 @@ static const tt_bad bad_rules[] = {
     BAD(DATA "ensembles: [{name: a, sweep: {hidden: {list: [1]}}}]\n",
         "2:31: ensembles[0].sweep: 'hidden' cannot be swept; options that can be swept: "
         "learning_rate, l2, ",
-        "epochs, batch_order"),
+        "patience, epochs"),
     BAD(DATA "ensembles: [{name: a, sweep: {learning_rat: {uniform: [1, 2]}}}]\n",
         "2:31: ensembles[0].sweep: 'learning_rat' cannot be swept; did you mean 'learning_rate'? "
         "options that can be swept"),
@@ -129,10 +129,6 @@ static const tt_bad bad_rules[] = {
         "2:45: ensembles[0].sweep.l2: uniform goes from the lowest to the highest value"),
     BAD(DATA "ensembles: [{name: a, sweep: {l2: {log_uniform: [0, 1]}}}]\n",
         "2:49: ensembles[0].sweep.l2: log_uniform needs a lowest value above 0"),
-    BAD(DATA "ensembles: [{name: a, sweep: {batch_order: {uniform: [own, shared]}}}]\n",
-        "ensembles[0].sweep.batch_order: uniform is for numbers; use list, grid or choice"),
-    BAD(DATA "ensembles: [{name: a, sweep: {batch_order: {choice: [own, mine]}}}]\n",
-        "ensembles[0].sweep.batch_order: choice[1]: 'mine' is not one of own, shared"),
     BAD(DATA "ensembles: [{name: a, sweep: {epochs: {choice: [3, 2.5]}}}]\n",
         "2:52: ensembles[0].sweep.epochs: choice[1]: '2.5' is not a whole number"),
     BAD(DATA "ensembles: [{name: a, sweep: {dropout: {uniform: [0, 1]}}}]\n",

@@ -351,7 +351,7 @@ TT_TEST (sweeps_are_kept_in_their_order) {
       "data: {file: d.h5}\n"
       "ensembles:\n"
       "- {name: a, members: 4, sweep: {learning_rate: {log_uniform: [1e-4, 1]},\n"
-      "   batch_order: {list: [own, shared, own, own]}, epochs: {grid: [3, 9]}}}\n"
+      "   patience: {list: [5, 7, 5, 5]}, epochs: {grid: [3, 9]}}}\n"
       "- {name: b}\n";
   const char *const set[] = {"ensembles.b.sweep.l2={choice: [0, 0.25]}",
                              "ensembles[0].sweep.learning_rate={uniform: [0.1, 0.2]}"};
@@ -361,13 +361,13 @@ TT_TEST (sweeps_are_kept_in_their_order) {
   TT_CHECK(s[0].hyper, ==, (int)TT_HYPER_learning_rate);
   TT_CHECK((int)s[0].kind, ==, (int)TT_SWEEP_uniform);
   TT_CHECK(s[0].value[1], ==, 0.2);
-  TT_CHECK(s[1].value[1], ==, (double)TT_BATCH_ORDER_shared);
+  TT_CHECK(s[1].value[1], ==, 7.0);
   TT_CHECK(s[2].count, ==, 2);
   TT_CHECK(c->ensemble[1].sweep[0].value[1], ==, 0.25);
   char *text = NULL;
   TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "    sweep:\n      learning_rate: {uniform: [0.1, 0.2]}\n"
-                     "      batch_order: {list: [own, shared, own, own]}\n"
+                     "      patience: {list: [5, 7, 5, 5]}\n"
                      "      epochs: {grid: [3, 9]}\n");
   tt_free(text);
   round_trip(c);

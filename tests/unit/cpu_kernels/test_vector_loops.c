@@ -37,12 +37,11 @@ TT_TEST (vector_loops_agree_with_the_table) {
 }
 
 /* All slots of one epoch in two pieces through the kernel, against tt_sampler_at. */
-static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches, int64_t labeled,
-                      int64_t epoch)
+static void same_rows(const tt_kernels *k, const tt_cohort *c, int64_t labeled, int64_t epoch)
 {
   enum { MOST = 3000 };
   static int32_t list[MOST], row[MOST];
-  tt_member m = {.stream = 77ull << 32 | 3, .hyper.batch_order = batches};
+  tt_member m = {.stream = 77ull << 32 | 3};
   tt_sampler o = tt_member_sampler(c, &m, 0, labeled, epoch);
   int64_t rows = tt_cohort_epoch_rows(c, labeled), cut = rows / 3;
   for (int32_t i = 0; i < labeled; i++) list[i] = 5 * i + 2;
@@ -55,13 +54,12 @@ TT_TEST (vector_loops_draw_the_same_rows) {
   const int64_t lengths[] = {1, 2, 3, 5, 16, 17, 100, 1024, 1025, 3000};
   for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
-      for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++)
-        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-          const tt_kernels *k;
-          if (tt_kernels_get((tt_simd)simd, &k)) continue;
-          tt_cohort c = {.resample = (tt_resample)resample, .subsample = 0.63, .seed = 4};
-          for (int64_t epoch = 0; epoch < 3; epoch++) same_rows(k, &c, batches, lengths[l], epoch);
-        }
+      for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        const tt_kernels *k;
+        if (tt_kernels_get((tt_simd)simd, &k)) continue;
+        tt_cohort c = {.resample = (tt_resample)resample, .subsample = 0.63, .seed = 4};
+        for (int64_t epoch = 0; epoch < 3; epoch++) same_rows(k, &c, lengths[l], epoch);
+      }
 }
 
 /* Any numbers, with zeros behind the first `used` of each `ld`. */

@@ -28,7 +28,7 @@ static const choice choices[] = {
     {1, 2, 1, 2, 8, {0}, 0, 0, 1, NULL},
     /* fewer: an error on every rank, also on those that could have one */
     {0, 3, 0, 3, 2, {0}, 0, 0, -1, "--ntasks-per-node=2"},
-    {2, 3, 2, 3, 2, {0}, 0, 0, -1, "--share-gpu"},
+    {2, 3, 2, 3, 2, {0}, 0, 0, -1, "run.share_gpu"},
     {1, 2, 1, 2, 1, {0}, 0, 0, -1, "2 ranks of this node see the same 1 GPU:"},
     /* shared: ranks use the GPUs in turn */
     {0, 3, 0, 3, 2, {0}, 0, 1, 0, NULL},
@@ -120,7 +120,7 @@ TT_TEST (two_ranks_on_one_gpu_are_named) {
       snprintf(words, sizeof words, "the same GPU as rank %d on node%d, GPU-%04d", a, a / 2, a);
       TT_CHECK_HAS(text, words);
       TT_CHECK_HAS(text, "--gpus-per-task=1");
-      TT_CHECK_HAS(text, "--gpu-map");
+      TT_CHECK_HAS(text, "run.gpu_map");
     }
   }
 }

@@ -30,25 +30,24 @@ static int64_t tally(const tt_cohort *c, const tt_member *m, int64_t epoch, int 
 
 /* Every epoch of a member has the same rows, whatever the resampling, in another order. */
 TT_TEST (a_member_keeps_its_rows_over_the_epochs) {
-  for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
-    for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++) {
-      tt_cohort c = {.resample = (tt_resample)resample, .seed = 1, .subsample = 0.4};
-      tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches}, b = a;
-      int own = resample == TT_RESAMPLE_bootstrap || resample == TT_RESAMPLE_subsample;
-      b.stream++;
-      int first[LABELED], later[LABELED], others[LABELED], most = 0;
-      int64_t rows = tally(&c, &a, 0, first);
-      tally(&c, &a, 5, later);
-      tally(&c, &b, 0, others);
-      TT_CHECK(memcmp(first, later, sizeof first), ==, 0);
-      TT_CHECK(memcmp(first, others, sizeof first) != 0, ==, own);
-      for (int r = 0; r < LABELED; r++) most = first[r] > most ? first[r] : most;
-      if (resample == TT_RESAMPLE_bootstrap)
-        TT_CHECK(most, >, 1);
-      else
-        TT_CHECK(most, ==, 1);
-      TT_CHECK(rows, ==, resample == TT_RESAMPLE_subsample ? 36 : LABELED);
-    }
+  for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++) {
+    tt_cohort c = {.resample = (tt_resample)resample, .seed = 1, .subsample = 0.4};
+    tt_member a = {.stream = 1ull << 32}, b = a;
+    int own = resample == TT_RESAMPLE_bootstrap || resample == TT_RESAMPLE_subsample;
+    b.stream++;
+    int first[LABELED], later[LABELED], others[LABELED], most = 0;
+    int64_t rows = tally(&c, &a, 0, first);
+    tally(&c, &a, 5, later);
+    tally(&c, &b, 0, others);
+    TT_CHECK(memcmp(first, later, sizeof first), ==, 0);
+    TT_CHECK(memcmp(first, others, sizeof first) != 0, ==, own);
+    for (int r = 0; r < LABELED; r++) most = first[r] > most ? first[r] : most;
+    if (resample == TT_RESAMPLE_bootstrap)
+      TT_CHECK(most, >, 1);
+    else
+      TT_CHECK(most, ==, 1);
+    TT_CHECK(rows, ==, resample == TT_RESAMPLE_subsample ? 36 : LABELED);
+  }
 }
 
 /* The rows that a member has seen are the rows of its epochs. */
@@ -79,20 +78,14 @@ static int64_t equal_places(const tt_sampler *a, const tt_sampler *b)
   return same;
 }
 
-TT_TEST (batches_are_own_or_shared) {
-  for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++) {
-    tt_cohort c = {.seed = 1};
-    tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches};
-    tt_member b = {.stream = 9ull << 32 | 1, .hyper.batch_order = batches};
-    tt_sampler of_a = tt_member_sampler(&c, &a, 0, LABELED, 0),
-               of_b = tt_member_sampler(&c, &b, 0, LABELED, 0);
-    tt_sampler next = tt_member_sampler(&c, &a, 0, LABELED, 1);
-    if (batches == TT_BATCH_ORDER_shared)
-      TT_CHECK(equal_places(&of_a, &of_b), ==, LABELED);
-    else
-      TT_CHECK(equal_places(&of_a, &of_b), <=, 8);
-    TT_CHECK(equal_places(&of_a, &next), <=, 8);
-  }
+TT_TEST (members_and_epochs_have_orders_of_their_own) {
+  tt_cohort c = {.seed = 1};
+  tt_member a = {.stream = 1ull << 32}, b = {.stream = 9ull << 32 | 1};
+  tt_sampler of_a = tt_member_sampler(&c, &a, 0, LABELED, 0),
+             of_b = tt_member_sampler(&c, &b, 0, LABELED, 0),
+             next = tt_member_sampler(&c, &a, 0, LABELED, 1);
+  TT_CHECK(equal_places(&of_a, &of_b), <=, 8);
+  TT_CHECK(equal_places(&of_a, &next), <=, 8);
 }
 
 TT_TEST (a_subsample_is_never_empty) {
@@ -201,7 +194,7 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
       "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]},"
       " l2: {uniform: [0.25, 0.5]}, epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, "
       "100]},"
-      " batch_order: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
+      " beta1: {choice: [0.5, 0.75, 0.9]}}";
   char alone[512], among[512], later[512];
   tt_err e;
   snprintf(alone, sizeof alone, "[{name: one, target: cost, members: 200, %s}]", swept);
@@ -225,12 +218,10 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
     TT_CHECK(h.beta1 == 0.5f || h.beta1 == 0.75f || h.beta1 == 0.9f, ==, 1);
     small += h.learning_rate < 1e-3f;
     seen[h.epochs]++;
-    seen[h.batch_order]++;
   }
   TT_CHECK(small, >, 75); /* of 200 values, about half, because the draw is logarithmic */
   TT_CHECK(small, <, 125);
-  for (int i = 0; i < 7; i++)
-    if (i != 2) TT_CHECK(seen[i], >, 25);
+  for (int i = 3; i < 7; i++) TT_CHECK(seen[i], >, 25);
   TT_CHECK(a->max_epochs, ==, 6);
   tt_cohort_destroy(&a);
   tt_cohort_destroy(&b);
@@ -279,7 +270,7 @@ TT_TEST (ensembles_that_differ_in_more_than_members_part) {
   static const struct {
     const char *own;
     int64_t cohorts;
-  } job[] = {{"train: {learning_rate: 2, l2: 1, epochs: 3, dropout: 0.5, batch_order: shared}", 1},
+  } job[] = {{"train: {learning_rate: 2, l2: 1, epochs: 3, dropout: 0.5}", 1},
              {"model: {hidden: [4]}", 2},
              {"model: {activation: tanh}", 2},
              {"model: {layer_norm: true}", 2},
