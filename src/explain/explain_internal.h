@@ -26,19 +26,14 @@ void tt_explain_rows_free(tt_explain_rows *r);
 /* One trained ensemble of a model. */
 typedef struct tt_explained {
   const tt_trained_ensemble *m;
-  int64_t member, column; /* its first member and its first column in tt_importance */
+  int64_t column; /* its first one in tt_importance */
   const tt_engine_ops *ops;
   const tt_resources *use;
 } tt_explained;
 
-/* Collective. Fill in error, metric and permutation* of one trained ensemble. */
+/* Collective. Fill in error, metric and increases of one trained ensemble. */
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
-
-/* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
- * both NaN without one. */
-void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,
-                       double *mean, double *deviation);
 
 /* Print the tables, or one JSON object. Local. Errors: MEM. */
 tt_err tt_explain_print_local(const tt_trained_ensembles *all, const tt_importance *i, int json);
