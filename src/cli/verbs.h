@@ -50,7 +50,7 @@ extern tt_comm *tt_world;
     "compare the labels with those of campaign.h5.",                                               \
     TT_CLI_END)                                                                                    \
   X("replay", "CAMPAIGN.yaml DIRECTORY", 2, 2, campaign_replay,                                    \
-    "repeat an asynchronous campaign without its oracle",                                          \
+    "repeat a campaign without its oracle",                                                        \
     "Repeat the asynchronous campaign in DIRECTORY from the labels in its events.jsonl, in the "   \
     "order in which they came, without an oracle: the models are the same, bit by bit.",           \
     TT_CLI_TO, TT_CLI_SET, TT_CLI_RUN_OPTIONS)                                                     \

@@ -30,7 +30,7 @@ model: {hidden: [16], activation: tanh}
 ensembles:
   - {name: one, target: y0, members: 3}
   - {name: two, target: y1, members: 2}
-train: {epochs: 100, learning_rate: 1e-2, batch_size: 8, when: {share: 0.3, wait: 1s}}
+train: {epochs: 100, learning_rate: 1e-2, batch_size: 8, when: {share: 0.3, wait: 0.2s}}
 run: {seed: 11, device: cpu, threads: 1}
 campaign: {mode: asynchronous, warm_start: params}
 pool: {file: pool.h5}
@@ -58,11 +58,14 @@ with open(sys.argv[2] + ".part", "w") as f:
     for id, *x in rows:
         x = [float(v) for v in x]
         f.write(f"{id},{math.sin(3 * x[0]) + x[1]!r},{x[2] * x[3]!r}\\n")
-os.rename(sys.argv[2] + ".part", sys.argv[2])
 log = os.open("oracle.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-os.write(log, ("".join(row[0] + "\\n" for row in rows)).encode())
+os.write(log, "".join(f"{row[0]} {os.getpid()}\\n" for row in rows).encode())
+os.rename(sys.argv[2] + ".part", sys.argv[2])
 """
 
+
+# Calls of the oracle that a kill may have ended after they wrote their labels: asked again.
+cut_off = set()
 
 # Commands of a toy Slurm in a directory: a job is the session of its tasks, kept in NUMBER.
 SLURM = {
@@ -124,10 +127,18 @@ def victims(process, kind):
     return level
 
 
+def descendants(pid):
+    table, found = h.process_table(), {pid}
+    for _ in range(3):
+        found |= {p for p, (parent, *_) in table.items() if parent in found}
+    return found
+
+
 def kill_one(process, kind):
     """1 if a process was there to be killed."""
     found = victims(process, kind)
     for pid in found if kind == "rank" and random.random() < 0.5 else found[:1]:
+        cut_off.update(map(str, descendants(pid)))
         h.send(pid, signal.SIGKILL)
     return bool(found)
 
@@ -136,12 +147,15 @@ def run_killed(folder, out, left, hits):
     """One start with kills at random moments, until a rank dies or the campaign ends. True at its
     end."""
     process = rounds.start(folder, out, random.randint(1, 2))
+    before = sum(hits.values())
     while process.poll() is None and sum(hits.values()) < left:
         time.sleep(random.uniform(0.2, 2.0))
         kind = min(("rank", "worker", "call"), key=lambda k: (hits[k], random.random()))
         hits[kind] += process.poll() is None and kill_one(process, kind)
     done = h.wait(folder, process, 120)
     h.check(done.hung != "ranks", f"a start did not end\n{done.output}")
+    h.check(done.code == h.DONE or sum(hits.values()) > before,
+            f"a start without a kill: exit {done.code}\n{done.output}")
     return done.code == h.DONE
 
 
@@ -160,11 +174,12 @@ def labeled_points(folder, out):
 
 
 def judge(folder, out):
-    asked = collections.Counter(int(n) for n in (folder / "oracle.log").read_text().split())
+    calls = [line.split() for line in (folder / "oracle.log").read_text().splitlines()]
+    asked = collections.Counter(int(point) for point, pid in calls if pid not in cut_off)
     twice = [n for n, times in asked.items() if times > 1]
     h.check(not twice, f"labeled twice: points {twice[:8]}")
     label = labeled_points(folder, out)
-    lost = sorted(set(asked) ^ set(label))
+    lost = sorted(set(asked) - set(label) | set(label) - {int(point) for point, _ in calls})
     h.check(not lost, f"labels of points {lost[:8]} are lost, or from nowhere")
     done = h.run(folder, 0, ["campaign", "check", out])
     h.check(done.code == h.DONE, f"campaign check: {done.output}")
@@ -190,6 +205,35 @@ def campaigns(folder, kills):
         labels += judge(folder, out)
     return (f"{sum(hits.values())} kills in {number} campaigns with {labels} labels: " +
             ", ".join(f"{kind} {hits[kind]}" for kind in hits))
+
+
+def first_answer_fails(folder):
+    """The first call finds no label, the others take longer than train.when.wait: few answers are
+    no reason to end the campaign."""
+    oracle, text = folder / "oracle.py", (folder / "oracle.py").read_text()
+    oracle.write_text(text.replace("first, is_first_try", """\
+try:
+    os.open("began", os.O_CREAT | os.O_EXCL)
+    sys.exit(65)
+except FileExistsError:
+    time.sleep(1.5)
+first, is_first_try""", 1))
+    done = h.wait(folder, rounds.start(folder, "few", 1, ["stop.labels=40"]), 120)
+    h.check(done.code == h.DONE, f"the first call finds no label: exit {done.code}\n{done.output}")
+    oracle.write_text(text)
+    (folder / "oracle.log").unlink(missing_ok=True)
+
+
+def removal_cut_off(folder):
+    """A worker that was killed while it removed a group that has ended: its number is used again."""
+    shutil.copytree(folder / "few", folder / "cut")
+    for worker in (folder / "cut" / "label").glob("0*"):
+        for text in worker.glob("0*/input.*"):
+            text.unlink()
+    done = h.wait(folder, rounds.start(folder, "cut", 1, ["stop.labels=52"]), 120)
+    more = len(labeled_points(folder, "cut")) > len(labeled_points(folder, "few"))
+    h.check(done.code == h.DONE and more, f"after a removal: exit {done.code}\n{done.output}")
+    (folder / "oracle.log").unlink(missing_ok=True)
 
 
 def control(folder):
@@ -229,6 +273,8 @@ def main():
         oracle.write_text(ORACLE)
         oracle.chmod(oracle.stat().st_mode | stat.S_IXUSR)
         if args.control:
+            first_answer_fails(folder)
+            removal_cut_off(folder)
             control(folder)
             h.finish("negative control")
         if args.slurm:

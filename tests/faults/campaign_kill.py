@@ -97,9 +97,9 @@ def history(folder, out):
     return found
 
 
-def start(folder, out, ranks, **how):
-    return h.start(folder, ranks, ["campaign", "run", "campaign.yaml", "-q", "--set",
-                                   f"campaign.directory={out}"], **how)
+def start(folder, out, ranks, settings=(), **how):
+    return h.start(folder, ranks, ["campaign", "run", "campaign.yaml", "-q"] +
+                   h.sets(f"campaign.directory={out}", *settings), **how)
 
 
 def whole(folder, out, ranks=2):

@@ -143,6 +143,14 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
   return e;
 }
 
+static int64_t failed_queries(const tt_campaign *k)
+{
+  int64_t failed = 0;
+  for (int64_t i = 0; i < k->h->queries; i++)
+    failed += k->h->query[i].label_status != TT_LABEL_STATUS_labeled;
+  return failed;
+}
+
 tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *directory)
 {
   return (tt_label_request){.cfg = k->cfg,
@@ -157,6 +165,7 @@ tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *dir
                             .points = k->points,
                             .workers = k->workers,
                             .answered = k->h->queries,
+                            .answered_failed = failed_queries(k),
                             .trained = k->h->rounds ? tt_current_round(k)->labels : 0,
                             .pool = k->pool,
                             .input = &k->data->input,

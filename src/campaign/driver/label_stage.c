@@ -24,10 +24,14 @@ static int64_t count_failed(const tt_query_labels *a)
   return a->count - tt_labeled_rows(a->y, a->count, a->targets);
 }
 
-/* Check before the stage is recorded as done: the next start then reads the labels again. */
+/* Check before the stage is recorded as done: the next start then reads the labels again. The few
+ * labels of an asynchronous round are judged with those before them. */
 static tt_err check_failed(const tt_campaign *k)
 {
   int64_t failed = count_failed(k->query_labels), queried = k->queries->count;
+  int64_t enough = tt_campaign_is_asynchronous(k) ? tt_labels_until_training(k->cfg) : 0;
+  for (int64_t i = k->h->queries - 1; i >= 0 && queried < enough; i--, queried++)
+    failed += k->h->query[i].label_status != TT_LABEL_STATUS_labeled;
   if ((double)failed <= k->cfg->label_max_failed * (double)queried) return TT_OK;
   return tt_label_failed_error(k->cfg, k->round_number, queried, failed, 0);
 }

@@ -63,14 +63,16 @@ static tt_err start_ask(tt_labeling *a)
   return TT_OK;
 }
 
-/* train.when */
+/* train.when. The first answers may all be failures: label.max_failed is judged when there are
+ * enough. */
 static int may_train(const tt_label_request *q, const ask_state *s)
 {
   const tt_config *c = q->cfg;
-  int64_t fresh = s->done - q->answered;
+  int64_t fresh = s->done - q->answered, failed = s->failed - q->answered_failed;
   if (c->campaign_mode != TT_CAMPAIGN_MODE_asynchronous || fresh < 1) return 0;
-  return fresh >= tt_labels_until_training(c) ||
-         (c->train_when_share > 0.0 && (double)fresh >= c->train_when_share * (double)q->trained) ||
+  if (fresh >= tt_labels_until_training(c)) return 1;
+  if ((double)failed > c->label_max_failed * (double)fresh) return 0;
+  return (c->train_when_share > 0.0 && (double)fresh >= c->train_when_share * (double)q->trained) ||
          (c->train_when_wait > 0.0 && tt_monotonic_seconds() - s->begun >= c->train_when_wait);
 }
 

@@ -40,10 +40,11 @@ typedef struct tt_label_request {
   const tt_queries *queries;
   tt_points *points; /* the record of the campaign, on rank 0 */
   /* with campaign.mode asynchronous, on rank 0: */
-  tt_workers *workers; /* NULL: others ask and tell */
-  int64_t answered;    /* points that needed no label when this round began */
-  int64_t trained;     /* labels that its model was trained on */
-  tt_pool *pool;       /* for hidden labels, and for texts that are no level */
+  tt_workers *workers;     /* NULL: others ask and tell */
+  int64_t answered;        /* points that needed no label when this round began */
+  int64_t answered_failed; /* those of them without one */
+  int64_t trained;         /* labels that its model was trained on */
+  tt_pool *pool;           /* for hidden labels, and for texts that are no level */
   const tt_columns *input, *target;
   const tt_net_inputs *net; /* levels of the inputs, or NULL */
   double deadline;          /* as in tt_stop_agreed */

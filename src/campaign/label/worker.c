@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MIN_NAP_MS = 20 };
 
@@ -31,21 +32,28 @@ typedef struct worker {
 
 /* Points */
 
+/* A directory without an input is what a kill has left of the removal of an older group. */
 static tt_err write_input(const worker *w, const char *group, const tt_asked *a)
 {
   char input[TT_PATH_MAX];
   tt_path_join(group, w->cfg->label_format == TT_FORMAT_csv ? "input.csv" : "input.h5", input);
+  TT_TRY(tt_directory_remove(group));
   TT_TRY(tt_directory_create(group));
   return tt_oracle_input_write_local(input, a->count, a->id, a->x, a->text, &w->input,
                                      &(tt_row_ids){0});
 }
 
-/* The group names the lease: a worker that was killed gets the same points again. */
+/* For a group that has none. The group names the lease: a worker that was killed gets the same
+ * points again. */
 static tt_err take_points(const worker *w, int64_t number)
 {
   char lease[64], group[TT_PATH_MAX];
+  tt_label_group known = {0};
   tt_asked a;
   tt_label_group_directory(w->directory, number, group);
+  tt_err open = tt_label_group_open(group, &known);
+  tt_label_group_free(&known);
+  if (open != TT_E_NOINPUT) return open;
   snprintf(lease, sizeof lease, "%s group %04" PRId64, w->name, number);
   int64_t most = w->leaves ? 0 : w->cfg->label_rows_per_call;
   tt_err e =
@@ -79,14 +87,20 @@ static tt_err tell_untold(worker *w)
   return e;
 }
 
-/* Failed groups stay for the user; the newest one, because its number is counted on. */
+/* Failed groups stay for the user; the newest one, because its number is counted on. The input is
+ * removed first: a group with an input and without its labels would be labeled again. */
 static tt_err remove_group(const worker *w, int64_t number)
 {
-  char group[TT_PATH_MAX];
+  char group[TT_PATH_MAX], input[TT_PATH_MAX];
   int labeled = 0, failed = 0;
   tt_label_group_directory(w->directory, number, group);
   TT_TRY(tt_label_group_ended_local(group, &labeled, &failed));
-  return labeled ? tt_directory_remove(group) : TT_OK;
+  if (!labeled) return TT_OK;
+  for (int csv = 0; csv < 2; csv++) {
+    tt_path_join(group, csv ? "input.csv" : "input.h5", input);
+    if (unlink(input) && errno != ENOENT) return TT_FAIL_ERRNO(IO, "%s", input);
+  }
+  return tt_directory_remove(group);
 }
 
 /* The workers of an array ask less often: they may be many, on a slow file system. They do not hold

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { MAX_SHORT_RUNS = 5, END_MS = 2000 };
-static const double short_run = 2.0, pause_after_run = 0.2; /* s */
+static const double short_run = 30.0, pause_after_run = 0.2; /* s */
 
 typedef struct worker_process {
   char directory[TT_PATH_MAX];
@@ -113,8 +113,8 @@ static tt_err handle_end(worker_process *one, int status, int *later)
   int is_short = tt_monotonic_seconds() - one->started < short_run;
   one->short_runs = is_short ? one->short_runs + 1 : 0;
   if (one->left || one->short_runs < MAX_SHORT_RUNS) return TT_OK;
-  return TT_FAIL(UNAVAILABLE, "%s ends at once, %d times in a row; see its worker.log",
-                 one->directory, one->short_runs);
+  return TT_FAIL(UNAVAILABLE, "%s ends within %g s, %d times in a row; see its worker.log",
+                 one->directory, short_run, one->short_runs);
 }
 
 static tt_err poll_process(const tt_workers *w, worker_process *one, int *later)
