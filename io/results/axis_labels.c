@@ -246,9 +246,9 @@ static void fill_places(const tt_axis_labels *o, int64_t size, int each)
   }
 }
 
-const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o, int each)
+const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o)
 {
-  int several = each && o->width != o->most_targets;
+  int several = o->width != o->most_targets;
   const char *name = several ? "quantity" : "ensemble_target";
   int64_t size = several ? o->width : o->most_targets;
   fill_places(o, size, several);

@@ -37,13 +37,13 @@ void tt_axis_labels_free(tt_axis_labels *o);
  * write_members: dimension member with ensemble, cohort and member_index of each member, network if
  * there are several, and head if any member is a head.
  * write_places: a new dimension with the places of the numbers that a member predicts within its
- * own ensemble: ensemble_target [most_targets], or with each = 1 and several numbers of a target
- * quantity [width]; and the variable member_column, the column of each place. Returns the name of
+ * own ensemble: ensemble_target [most_targets], or with several numbers of a target quantity
+ * [width]; and the variable member_column, the column of each place. Returns the name of
  * the dimension. All collective. */
 void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o);
 void tt_axis_labels_write_targets(tt_schema *s, const tt_axis_labels *o);
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o);
-const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o, int each);
+const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o);
 
 tt_err tt_axis_labels_reserve(tt_axis_labels *o); /* Local. Errors: MEM. */
 /* Move numbers of members from the places within their ensembles, of_place [G][most_targets], to

@@ -5,24 +5,18 @@
 #include "io/results/axis_labels.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
 {
   *out = (tt_importance){.columns = tt_trained_ensembles_columns(all),
-                         .members = tt_trained_ensembles_members(all),
                          .inputs = all->at[0]->scaler.inputs};
-  for (int64_t i = 0; i < all->count; i++)
-    if (tt_trained_ensemble_targets(all->at[i]) > out->targets)
-      out->targets = tt_trained_ensemble_targets(all->at[i]);
-  int64_t cells = out->columns * out->inputs, own = out->members * out->targets * out->inputs;
+  int64_t cells = out->columns * out->inputs;
   struct {
     double **to;
     int64_t size;
-  } part[] = {{&out->error, out->columns},
-              {&out->permutation, cells},
-              {&out->permutation_std, cells},
-              {&out->permutation_between, cells},
-              {&out->member_permutation, own}};
+  } part[] = {
+      {&out->error, out->columns}, {&out->permutation, cells}, {&out->permutation_between, cells}};
   TT_TRY(TT_ALLOC(out->metric, out->columns));
   for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
     TT_TRY(TT_ALLOC(*part[i].to, part[i].size));
@@ -35,15 +29,23 @@ void tt_importance_free(tt_importance *i)
 {
   tt_h5_texts_free(i->columns, &i->metric_text);
   tt_h5_texts_free(i->inputs, &i->input_name);
-  tt_free_all(&i->metric, &i->error, &i->permutation, &i->permutation_std, &i->permutation_between,
-              &i->member_permutation);
+  tt_free_all(&i->metric, &i->error, &i->permutation, &i->permutation_between);
+}
+
+void tt_importance_rank(const tt_importance *i, int64_t column, tt_ranked *order)
+{
+  for (int64_t d = 0; d < i->inputs; d++) {
+    double importance = i->permutation[column * i->inputs + d];
+    order[d] = (tt_ranked){isnan(importance) ? INFINITY : -importance, d};
+  }
+  qsort(order, (size_t)i->inputs, sizeof *order, tt_compare_ranked);
 }
 
 #define CELLS(data_, name_, units_, meaning_)                                                      \
   TT_SCHEMA_WRITE(s, data_, name_, F64, units_, meaning_, TT_COLUMN_COORDINATES " feature_name",   \
                   "column", "feature")
 
-static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_labels *o)
+static void write_variables(tt_schema *s, const tt_importance *i)
 {
   tt_schema_create_dimension(s, "metric_strlen", 8);
   tt_schema_write_texts(s, "error_metric", "column", "metric_strlen", i->metric,
@@ -52,14 +54,8 @@ static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_
                   TT_COLUMN_COORDINATES, "column");
   CELLS(i->permutation, "permutation_importance", NULL,
         "mean increase of the error when the values of the input are permuted between the rows");
-  CELLS(i->permutation_std, "permutation_importance_std", NULL,
-        "standard deviation between the permutations");
   CELLS(i->permutation_between, "permutation_importance_std_members", NULL,
         "standard deviation between the members, of the increase of their own errors");
-  const char *place = tt_axis_labels_write_places(s, o, 0);
-  TT_SCHEMA_WRITE(s, i->member_permutation, "member_permutation_importance", F64, NULL,
-                  "mean increase of the error of a member",
-                  TT_MEMBER_COORDINATES " member_column feature_name", "member", place, "feature");
 }
 
 tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
@@ -69,7 +65,7 @@ tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensemb
   tt_axis_labels o = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
-  int64_t cells = (3 * i->columns + i->members * i->targets) * i->inputs;
+  int64_t cells = 2 * i->columns * i->inputs;
   tt_err e = tt_agree(c, tt_axis_labels_create(all, &o));
   if (!e) e = tt_h5_create(c, file, 8 * cells + o.columns * 1024 + (1 << 16), &f);
   if (!e) {
@@ -77,11 +73,10 @@ tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensemb
     tt_h5_write_attr(f, "/", "rows", TT_H5_I64, 1, &i->rows);
     tt_h5_write_attr(f, "/", "repeats", TT_H5_I64, 1, &i->repeats);
     tt_axis_labels_write_columns(&s, &o);
-    tt_axis_labels_write_members(&s, &o);
     tt_schema_create_dimension(&s, "feature_strlen", tt_schema_max_column_text(input));
     tt_schema_write_columns(&s, "feature", "feature_strlen", "feature_name", "feature_units",
                             input);
-    write_variables(&s, i, &o);
+    write_variables(&s, i);
     e = tt_h5_commit(&f);
   }
   tt_axis_labels_free(&o);

@@ -71,7 +71,7 @@ static tt_err declare_members(tt_schema *s, const tt_axis_labels *o)
 {
   static const char labels[] = TT_MEMBER_COORDINATES " member_column";
   tt_axis_labels_write_members(s, o);
-  const char *last = tt_axis_labels_write_places(s, o, 1);
+  const char *last = tt_axis_labels_write_places(s, o);
   DECLARE("y_member_mean", F64, o->common_units, "mean of a member", labels, "member", "sample",
           last);
   return DECLARE("y_member_variance", F64, NULL, "variance of a member", labels, "member", "sample",

@@ -68,8 +68,7 @@ static tt_err read_members(tt_h5_reader *r, tt_results *k)
     double **to;
   } field[] = {{"status", &k->status},       {"best_epoch", &k->best_epoch},
                {"best_loss", &k->best_loss}, {"epochs_done", &k->epochs_done},
-               {"attempts", &k->attempts},   {"member_index", &k->index},
-               {"head", &k->head},           {"member_weight", &k->weight}};
+               {"member_index", &k->index},  {"member_weight", &k->weight}};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
     TT_TRY(read_values(r, field[i].name, k->members, field[i].to));
   for (int i = 0; i < TT_HYPER_COUNT; i++)
@@ -98,7 +97,6 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
     double rmse = k->score[TT_METRIC_rmse][i], brier = k->score[TT_METRIC_brier][i];
     k->rmse[i] = isnan(rmse) ? sqrt(brier) : rmse;
   }
-  TT_TRY(read_values(r, "ensemble_error_correlation", k->columns, &k->correlation));
   TT_TRY(read_values(r, "test_rows", k->columns, &k->test_rows));
   return read_values(r, "oob_rows", k->columns, &k->oob_rows);
 }
@@ -125,15 +123,12 @@ static double read_number(tt_h5_reader *r, const char *name)
 static tt_err read_origin(tt_h5_reader *r, tt_results *k)
 {
   k->seed = k->ranks = k->threads = k->wall_seconds = NAN;
-  k->epochs_planned = k->epochs_trained = NAN;
   if (!tt_h5_has_local(r, "provenance")) return TT_OK;
   TT_TRY(tt_origin_read_local(r, k->origin));
   k->seed = read_number(r, "seed");
   k->ranks = read_number(r, "ranks");
   k->threads = read_number(r, "threads");
   k->wall_seconds = read_number(r, "wall_seconds");
-  k->epochs_planned = read_number(r, "member_epochs_planned");
-  k->epochs_trained = read_number(r, "member_epochs_trained");
   k->repeated_rows = read_number(r, "repeated_rows");
   k->seen_rows = read_number(r, "seen_rows");
   if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
@@ -205,8 +200,7 @@ void tt_results_destroy(tt_results **r)
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(k->origin[i]);
   tt_free_all(&k->title, &k->rmse, &k->level, &k->calibration, &k->loss_train, &k->loss_validation,
               &k->coverage_level, &k->coverage, &k->status, &k->best_epoch, &k->best_loss,
-              &k->epochs_done, &k->attempts, &k->index, &k->head, &k->weight, &k->correlation,
-              &k->test_rows, &k->oob_rows, &k->resolved);
+              &k->epochs_done, &k->index, &k->weight, &k->test_rows, &k->oob_rows, &k->resolved);
   tt_test_predictions_free(&k->test);
   tt_free(*r);
 }

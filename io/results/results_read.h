@@ -24,20 +24,20 @@ typedef struct tt_results {
   int64_t levels; /* of central intervals; 0 = no test rows */
   double *level, *calibration; /* [levels]; [levels][C] fraction of test rows inside */
   int64_t coverage_levels;
-  double *coverage_level, *coverage;                                      /* the same */
-  double *status;                                                         /* [G] tt_status */
-  double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *head; /* [G] */
+  double *coverage_level, *coverage;                    /* the same */
+  double *status;                                       /* [G] tt_status */
+  double *best_epoch, *best_loss, *epochs_done, *index; /* [G] */
   double *weight; /* [G]; NaN: all members that did not diverge have the same weight */
   double *hyper[TT_HYPER_COUNT];                         /* [G] */
   double *member_score[TT_METRIC_COUNT];                 /* [G][T] on the test rows */
   double *score[TT_METRIC_COUNT], *oob[TT_METRIC_COUNT]; /* [C] of the ensembles; out of bag */
   double *baseline[TT_BASELINE_COUNT];                   /* [C] rmse on the test rows */
-  double *correlation, *test_rows, *oob_rows;            /* [C] */
+  double *test_rows, *oob_rows;                          /* [C] */
   tt_trials trials;                                      /* of a search */
   char *origin[TT_ORIGIN_COUNT];
   char *resolved;   /* the resolved configuration as YAML */
   int recalibrated; /* 1: with calibration.recalibrate: all */
-  double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;
+  double seed, ranks, threads, wall_seconds;
   double repeated_rows, seen_rows; /* as in tt_dataset */
 } tt_results;
 /* Owner: the caller. Errors: NOINPUT, DATA, IO, MEM. */

@@ -157,9 +157,8 @@ extern tt_comm *tt_world;
   X("report", "DIRECTORY...", 1, TT_CLI_MAX_FILES, report,                                         \
     "write a page about a run or a campaign",                                                      \
     "Write report.html about the run or the campaign in a directory: one page with a verdict, "    \
-    "charts, configuration and origin, also before its end. Further campaigns are drawn as "       \
-    "learning curves for comparison. A file that tutti report did not write is replaced only "     \
-    "with --force.",                                                                               \
+    "charts, configuration and origin. Further campaigns are drawn as learning curves for "        \
+    "comparison. A file that tutti report did not write is replaced only with --force.",           \
     TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON)                                                        \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \

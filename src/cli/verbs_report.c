@@ -37,20 +37,11 @@ tt_err tt_verb_watch(const tt_cli_args *args)
   return TT_OK;
 }
 
-/* A campaign, or a folder that has campaigns in it and is no run. */
-static int has_campaigns(const char *directory)
-{
-  char status[TT_PATH_MAX];
-  if (tt_campaign_is_local(directory)) return 1;
-  tt_path_join(directory, "status.json", status);
-  return access(status, F_OK) && tt_campaign_count_local(directory) > 0;
-}
-
 tt_err tt_verb_report(const tt_cli_args *args)
 {
   char file[TT_PATH_MAX];
   const char *src = args->file[0], *dst = args->output ? args->output : src;
-  int campaign = has_campaigns(src);
+  int campaign = tt_campaign_is_local(src);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", src);
   tt_path_join(dst, "report.html", file);

@@ -16,7 +16,6 @@ static tt_err explain_all(tt_comm *c, const tt_explain_options *o, const tt_trai
   for (int64_t i = 0; !e && i < all->count; i++) {
     own.m = all->at[i];
     e = tt_explain_permute(c, &own, rows, o, out);
-    own.member += own.m->members;
     own.column += tt_trained_ensemble_columns(own.m);
   }
   return e;

@@ -26,12 +26,12 @@ void tt_explain_rows_free(tt_explain_rows *r);
 /* One trained ensemble of a model. */
 typedef struct tt_explained {
   const tt_trained_ensemble *m;
-  int64_t member, column; /* its first member and its first column in tt_importance */
+  int64_t column; /* its first one in tt_importance */
   const tt_engine_ops *ops;
   const tt_resources *use;
 } tt_explained;
 
-/* Collective. Fill in error, metric and permutation* of one trained ensemble. */
+/* Collective. Fill in error, metric and increases of one trained ensemble. */
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
 

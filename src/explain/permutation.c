@@ -44,94 +44,69 @@ static tt_err score(tt_comm *c, const tt_explained *own, permuted_rows *p, tt_sc
   return tt_score(c, own->m, NULL, own->ops, own->use, &source, out, NULL);
 }
 
-/* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
- * both NaN without one. */
-static void find_spread(int64_t members, const double *weight, const double *value, int64_t step,
-                        double *mean, double *deviation)
+/* Weighted standard deviation of value[0], value[step], ..., of the members of weight > 0; NaN
+ * without one. */
+static double deviation(int64_t members, const double *weight, const double *value, int64_t step)
 {
   double sum = 0.0, all = 0.0, squares = 0.0;
   for (int64_t i = 0; i < members; i++)
     if (weight[i] > 0.0) sum += weight[i] * value[i * step], all += weight[i];
-  *mean = sum / all;
   for (int64_t i = 0; i < members; i++) {
-    double off = value[i * step] - *mean;
+    double off = value[i * step] - sum / all;
     if (weight[i] > 0.0) squares += weight[i] * off * off;
   }
-  *deviation = sqrt(squares / all);
+  return sqrt(squares / all);
 }
 
-/* What the permutations of one input have added: [repeats][C] errors of the ensembles, [G][K] sums
- * of the errors of the members. */
+/* Sums over the permutations of one input: [C] of the errors of the ensembles, [G][K] of those of
+ * the members. */
 typedef struct increases {
   int64_t columns, cells;
   double *ensemble, *member;
 } increases;
 
-static tt_err increases_create(const tt_scores *s, int64_t repeats, increases *n)
+static tt_err increases_create(const tt_scores *s, increases *n)
 {
   *n = (increases){.columns = s->columns, .cells = s->members * s->targets};
-  TT_TRY(TT_ALLOC(n->ensemble, repeats * n->columns));
+  TT_TRY(TT_ALLOC(n->ensemble, n->columns));
   return TT_ALLOC(n->member, n->cells);
 }
 
-static void add_increases(const tt_scores *base, const tt_scores *s, tt_metric metric,
-                          int64_t repeat, increases *n)
+static void add_increases(const tt_scores *base, const tt_scores *s, tt_metric metric, increases *n)
 {
   for (int64_t k = 0; k < n->columns; k++)
-    n->ensemble[repeat * n->columns + k] = s->ensemble[metric][k] - base->ensemble[metric][k];
+    n->ensemble[k] += s->ensemble[metric][k] - base->ensemble[metric][k];
   for (int64_t k = 0; k < n->cells; k++)
     n->member[k] += s->member[metric][k] - base->member[metric][k];
-}
-
-static void store_members(const tt_explained *own, const increases *n, int64_t input,
-                          int64_t repeats, tt_importance *out)
-{
-  const tt_trained_ensemble *m = own->m;
-  int64_t targets = tt_trained_ensemble_targets(m), width = tt_trained_ensemble_width(m);
-  for (int64_t i = 0; i < m->members; i++)
-    for (int64_t k = 0; k < targets && m->weight[i] > 0.0; k++)
-      out->member_permutation[((own->member + i) * out->targets + k) * out->inputs + input] =
-          n->member[i * targets + k] / (double)repeats;
-  for (int64_t e = 0; e < m->ensembles; e++)
-    for (int64_t k = 0; k < width; k++) {
-      const tt_ensemble *ensemble = &m->ensemble[e];
-      double mean,
-          *to = &out->permutation_between[(own->column + e * width + k) * out->inputs + input];
-      find_spread(ensemble->members, m->weight + ensemble->first,
-                  n->member + ensemble->first * targets + k / m->model.quantities, targets, &mean,
-                  to);
-      *to /= (double)repeats;
-    }
 }
 
 static void store(const tt_explained *own, const increases *n, int64_t input, int64_t repeats,
                   tt_importance *out)
 {
+  const tt_trained_ensemble *m = own->m;
+  int64_t targets = tt_trained_ensemble_targets(m), width = tt_trained_ensemble_width(m);
   for (int64_t k = 0; k < n->columns; k++) {
+    const tt_ensemble *e = &m->ensemble[k / width];
     int64_t offset = (own->column + k) * out->inputs + input;
-    double mean = 0.0, squares = 0.0;
-    for (int64_t r = 0; r < repeats; r++) mean += n->ensemble[r * n->columns + k] / (double)repeats;
-    for (int64_t r = 0; r < repeats; r++) {
-      double off = n->ensemble[r * n->columns + k] - mean;
-      squares += off * off;
-    }
-    out->permutation[offset] = mean;
-    out->permutation_std[offset] = sqrt(squares / (double)repeats);
+    int64_t first = e->first * targets + k % width / m->model.quantities;
+    out->permutation[offset] = n->ensemble[k] / (double)repeats;
+    out->permutation_between[offset] =
+        deviation(e->members, m->weight + e->first, n->member + first, targets) / (double)repeats;
   }
-  store_members(own, n, input, repeats, out);
 }
 
 static tt_err permute_input(tt_comm *c, const tt_explained *own, permuted_rows *p,
                             const tt_explain_options *o, const tt_scores *base, increases *n)
 {
   tt_err e = TT_OK;
+  memset(n->ensemble, 0, (size_t)n->columns * sizeof *n->ensemble);
   memset(n->member, 0, (size_t)n->cells * sizeof *n->member);
   for (int64_t r = 0; !e && r < o->repeats; r++) {
     tt_scores *s = NULL;
     p->order = tt_shuffle_make((uint32_t)p->rows->rows, o->seed, (uint64_t)p->input + 1,
                                TT_PURPOSE_EXPLAIN, (uint32_t)r);
     e = score(c, own, p, &s);
-    if (!e) add_increases(base, s, error_of(&own->m->model), r, n);
+    if (!e) add_increases(base, s, error_of(&own->m->model), n);
     tt_scores_destroy(&s);
   }
   return e;
@@ -145,7 +120,7 @@ tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_
   tt_scores *base = NULL;
   increases n = {0};
   tt_err e = score(c, own, &p, &base);
-  if (!e) e = tt_agree(c, increases_create(base, o->repeats, &n));
+  if (!e) e = tt_agree(c, increases_create(base, &n));
   for (int64_t k = 0; !e && k < n.columns; k++) {
     out->metric[own->column + k] = tt_metric_table[metric].name;
     out->error[own->column + k] = base->ensemble[metric][k];

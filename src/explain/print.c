@@ -1,26 +1,14 @@
 /* print.c — tables and JSON of `tutti explain`; see explain_internal.h. */
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 #include "src/explain/explain_internal.h"
 #include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { MOST_LINES = 30 };
-
-/* The most important first; equal ones, and NaN at the end, in their order in the file. */
-static void rank_inputs(const tt_importance *i, int64_t column, tt_ranked *ranked)
-{
-  for (int64_t d = 0; d < i->inputs; d++) {
-    double importance = i->permutation[column * i->inputs + d];
-    ranked[d] = (tt_ranked){isnan(importance) ? INFINITY : -importance, d};
-  }
-  qsort(ranked, (size_t)i->inputs, sizeof *ranked, tt_compare_ranked);
-}
 
 static void print_number(double v, int width)
 {
@@ -51,7 +39,6 @@ static json_t *describe_input(const tt_columns *input, const tt_importance *i, i
   json_t *o = json_object();
   tt_json_set(&o, "name", tt_json_text(input->name[d]));
   tt_json_set(&o, "permutation_importance", tt_json_number(i->permutation[offset]));
-  tt_json_set(&o, "permutation_importance_std", tt_json_number(i->permutation_std[offset]));
   tt_json_set(&o, "permutation_importance_std_members",
               tt_json_number(i->permutation_between[offset]));
   return o;
@@ -103,7 +90,7 @@ static tt_err print_all(const tt_trained_ensembles *all, const tt_importance *i,
   for (int64_t n = 0; n < all->count; n++)
     for (int64_t k = 0; k < tt_trained_ensemble_columns(all->at[n]); k++, column++) {
       const predicted p = {all->at[n], k, column};
-      rank_inputs(i, column, ranked);
+      tt_importance_rank(i, column, ranked);
       if (!columns)
         print_column(&p, i, ranked);
       else

@@ -8,15 +8,13 @@
 #include <stdio.h>
 
 typedef enum tt_chart_mark {
-  TT_CHART_LINE,    /* a line; its points have marks if there are at most 80 */
-  TT_CHART_BAND,    /* filled area between low and high */
-  TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
-  TT_CHART_DENSITY, /* the number of points in the cells of a grid */
-  TT_CHART_TRACE,   /* thin line of one member; cut at the range of the others */
+  TT_CHART_LINE,   /* a line; its points have marks if there are at most 80 */
+  TT_CHART_BAND,   /* filled area between low and high */
+  TT_CHART_POINTS, /* points, with error bars from low to high if they are not NULL */
   TT_CHART_MARKS
 } tt_chart_mark;
 
-/* Style of a reference line: thin, gray, without marks. */
+/* Style of a reference line: gray, without marks. */
 enum { TT_CHART_REFERENCE = 5 };
 
 typedef struct tt_chart_series {
@@ -25,15 +23,8 @@ typedef struct tt_chart_series {
   const double *x, *y; /* [points]; a point that is not finite is not drawn and interrupts a line */
   const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
-  int style; /* color and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
+  int style; /* color and dashes: 0 = boldest, 1 to 4, TT_CHART_REFERENCE */
 } tt_chart_series;
-
-/* A series of points (x, y); the same with a range at each point, of a band with y NULL. */
-tt_chart_series tt_chart_points(tt_chart_mark mark, int style, const char *name, int64_t points,
-                                const double *x, const double *y);
-tt_chart_series tt_chart_ranges(tt_chart_mark mark, int style, const char *name, int64_t points,
-                                const double *x, const double *y, const double *low,
-                                const double *high);
 
 typedef struct tt_chart {
   const char *title, *note; /* note: second line, or NULL */
@@ -42,14 +33,12 @@ typedef struct tt_chart {
   const tt_chart_series *series; /* [count] the first is drawn on top */
   int is_square;                 /* both axes have the same range */
   double least_x_step;           /* smallest distance of ticks: 1 for counts */
-  int may_be_log_x;              /* the x axis may be logarithmic, as the y axis */
-  int is_linear;                 /* no axis is logarithmic */
 } tt_chart;
 
 /* Write a chart without its title and note. The y axis of a chart that is not square is logarithmic
  * if all values are positive and span more than a factor of 5. A chart without a finite point shows
- * "no data yet". A line has at most 240 points. The colors are in tt_chart_style, a style sheet
- * that the page has once. */
+ * "no data yet". Of a longer series at most 240 points are drawn, evenly. The
+ * colors are in tt_chart_style, a style sheet that the page has once. */
 void tt_chart_put_inline(FILE *f, const tt_chart *c);
 extern const char tt_chart_style[];
 #endif

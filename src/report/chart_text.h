@@ -18,7 +18,7 @@ int tt_chart_put_character(FILE *f, const char *p, int superscripts);
 void tt_chart_put_text(FILE *f, const char *text, int most);
 
 /* Write a text element at (x, y).
- *   how  its attributes, e.g. class="note" */
+ *   how  its attributes, e.g. text-anchor="end" */
 void tt_chart_put_label(FILE *f, double x, double y, const char *how, const char *text);
 
 /* The same in at most `width` pixels: the characters of a long text become narrower, by at most a

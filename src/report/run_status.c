@@ -4,7 +4,6 @@
 #include "core/base/directory.h"
 #include "core/base/text.h"
 #include "io/results/group_scores.h"
-#include "src/host/status_file.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -105,42 +104,34 @@ static void print_loss(const run_summary *o)
   json_decref(line);
 }
 
-/* "epoch  [########........] 51 of at most 100" */
-static void print_epoch(const tt_run_status *s)
+void tt_status_progress_print(const tt_run_status *s)
 {
-  enum { WIDTH = 30 };
-  char bar[WIDTH + 1];
-  if (s->epochs == 0) {
-    tt_status_line_print("epoch", "not known before training begins");
-    return;
-  }
-  int64_t full = WIDTH * s->epoch / s->epochs;
-  for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
-  bar[WIDTH] = '\0';
-  tt_status_line_print("epoch", "[%s] %" PRId64 " of at most %" PRId64, bar, s->epoch, s->epochs);
-}
-
-static void print_summary(const run_summary *o)
-{
-  const tt_run_status *s = &o->file.status;
   char text[32];
-  int running = !strcmp(s->state, "training");
-  print_state(o);
   tt_status_line_print("members",
                        "%" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
                        " stopped early, %" PRId64 " diverged",
                        s->members, s->training, s->finished, s->early_stopped, s->diverged);
-  print_epoch(s);
-  print_loss(o);
-  if (s->generation == 0)
-    tt_status_line_print("checkpoint", "none");
-  else if (o->checkpoint_age < 0)
-    tt_status_line_print("checkpoint", "%" PRId64, s->generation);
+  if (s->epochs)
+    tt_status_line_print("epoch", "%" PRId64 " of at most %" PRId64, s->epoch, s->epochs);
   else
-    tt_status_line_print("checkpoint", "%" PRId64 ", %s ago", s->generation,
-                         tt_duration_text((double)o->checkpoint_age, text));
+    tt_status_line_print("epoch", "not known before training begins");
   if (s->rate > 0.0) tt_status_line_print("rate", "%.3g member-steps/s", s->rate);
-  if (running) tt_status_line_print("time left", "%s", tt_duration_text(s->eta, text));
+  if (!strcmp(s->state, "training"))
+    tt_status_line_print("time left", "%s", tt_duration_text(s->eta, text));
+}
+
+static void print_summary(const run_summary *o)
+{
+  int64_t generation = o->file.status.generation;
+  char text[32];
+  print_state(o);
+  tt_status_progress_print(&o->file.status);
+  print_loss(o);
+  if (generation == 0)
+    tt_status_line_print("checkpoint", "none");
+  else
+    tt_status_line_print("checkpoint", "%" PRId64 ", %s ago", generation,
+                         tt_duration_text((double)o->checkpoint_age, text));
   tt_status_line_print("results", "%s", o->results ? "model.h5, results.h5" : "none yet");
 }
 

@@ -5,7 +5,6 @@
 #include "core/base/mem.h"
 #include "io/files/files.h"
 #include "io/hdf5/h5.h"
-#include "mpi/links.h"
 #include "src/cpu/kernels/kernels.h"
 #include "src/host/diagnostics.h"
 #include "src/host/self_check.h"
@@ -26,11 +25,8 @@ typedef struct problems {
   char text[MAX_PROBLEMS][PROBLEM_SIZE];
 } problems;
 
-/* What was measured: links of rank 0, and on rank 0 the self-checks of all ranks. */
-enum { MAX_LINKS = 2 };
+/* What was measured: on rank 0 the self-checks of all ranks. */
 typedef struct measured {
-  int links;
-  tt_link link[MAX_LINKS];
   tt_self_check *check; /* [R] */
   tt_gpu_path_check paths;
 } measured;
@@ -164,27 +160,6 @@ static void print_sharing(const tt_inventory *s)
            "(nvidia-cuda-mps-control -d)\n");
 }
 
-static int on_one_node(const tt_inventory *s, const tt_link *l)
-{
-  return !strcmp(s->rank_entry[l->rank[0]].host, s->rank_entry[l->rank[1]].host);
-}
-
-/* Collective. Measure the links from rank 0 to the next rank of its node and to the first rank of
- * another node, as far as there are such ranks. */
-static tt_err measure_links(tt_comm *c, const tt_inventory *s, measured *out)
-{
-  int peer[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
-  for (int r = 1; s->rank_entry && r < s->ranks; r++) {
-    int elsewhere = strcmp(s->rank_entry[r].host, s->rank_entry[0].host) != 0;
-    if (!peer[elsewhere]) peer[elsewhere] = r;
-  }
-  tt_bcast(c, peer, sizeof peer);
-  out->links = 0;
-  for (int i = 0; i < MAX_LINKS; i++)
-    if (peer[i]) TT_TRY(tt_link_measure(c, 0, peer[i], &out->link[out->links++]));
-  return TT_OK;
-}
-
 /* Collective. The self-checks of the GPUs; a way that fails is a problem of its rank. */
 static tt_err check_gpus(tt_comm *c, const tt_inventory *s, tt_self_check_when when,
                          problems *problem, measured *out)
@@ -223,22 +198,11 @@ static void print_self_checks(const tt_inventory *s, const measured *all)
   }
 }
 
-static void print_links(const tt_inventory *s, const measured *all)
-{
-  for (int i = 0; i < all->links; i++) {
-    const tt_link *l = &all->link[i];
-    printf("link between ranks %d and %d, %s: %.2f us, %.2f GB/s\n", l->rank[0], l->rank[1],
-           on_one_node(s, l) ? "on one node" : "on two nodes", 1e6 * l->latency,
-           1e-9 * l->bandwidth);
-  }
-}
-
 static void print_all(const tt_inventory *s, const tt_resource_request *request,
                       const measured *found, const char *path, const tt_diagnostics *f)
 {
   print_ranks(s);
   print_versions(request);
-  print_links(s, found);
   print_self_checks(s, found);
   if (*path) printf("CUDA path: %s\n", path);
   print_sharing(s);
@@ -262,21 +226,6 @@ static json_t *rank_to_json(const tt_rank_resources *p, int rank)
   tt_json_set(&row, "gpu_name", tt_json_text(p->info.name));
   tt_json_set(&row, "gpu_uuid", tt_json_text(p->info.uuid));
   return row;
-}
-
-static json_t *links_to_json(const tt_inventory *s, const measured *all)
-{
-  json_t *list = json_array();
-  for (int i = 0; i < all->links; i++) {
-    const tt_link *l = &all->link[i];
-    json_t *row = json_object();
-    tt_json_set(&row, "between", json_pack("[i,i]", l->rank[0], l->rank[1]));
-    tt_json_set(&row, "one_node", json_boolean(on_one_node(s, l)));
-    tt_json_set(&row, "latency_seconds", tt_json_number(l->latency));
-    tt_json_set(&row, "bytes_per_second", tt_json_number(l->bandwidth));
-    json_array_append_new(list, row);
-  }
-  return list;
 }
 
 static tt_err print_json(const tt_inventory *s, const measured *found, const char *path,
@@ -309,7 +258,6 @@ static tt_err print_json(const tt_inventory *s, const measured *found, const cha
   tt_json_set(&all, "gpus_seen", json_integer(s->seen));
   tt_json_set(&all, "gpus_used", json_integer(s->used));
   tt_json_set(&all, "mpi_takes_gpu_memory", json_boolean(tt_comm_takes_gpu_memory_local()));
-  tt_json_set(&all, "links", links_to_json(s, found));
   tt_json_set(&all, "cuda_path", *path ? tt_json_text(path) : json_null());
   tt_json_set(&all, "self_checks", checks);
   tt_json_set(&all, "problems", problem);
@@ -353,7 +301,6 @@ static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *
   e = TT_ALLOC(mine, 1);
   if (!e && root) e = TT_ALLOC(all, s->ranks);
   e = tt_agree(c, e);
-  if (!e) e = measure_links(c, s, &found);
   if (!e) e = check_gpus(c, s, check ? TT_SELF_CHECK_again : TT_SELF_CHECK_never, mine, &found);
   if (!e) {
     check_rank_local(c, job, request, mine);

@@ -9,10 +9,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { TEXT = 512 };
+enum { TEXT = 512, MAX_CURVES = 5, MAX_COLUMNS = 6 };
 
 /* Verdict */
 
@@ -23,7 +21,7 @@ static void compare(const tt_campaign_record *s, const tt_campaign_record *other
   if (!s->h->rounds || !other->h->rounds) return;
   double labels = fmin((double)s->h->round[s->h->rounds - 1].labels,
                        (double)other->h->round[other->h->rounds - 1].labels);
-  double part = tt_curve_error_at(s, s, labels) / tt_curve_error_at(other, s, labels);
+  double part = tt_curve_error_at(s->h, s->h, labels) / tt_curve_error_at(other->h, s->h, labels);
   if (isfinite(part))
     tt_sentences_add(words, "With %.0f labels: %.3g %% %s error than %.150s.", labels,
                      100 * fabs(1 - part), part <= 1 ? "less" : "more", other->name);
@@ -66,7 +64,7 @@ static void put_cost(FILE *f, const tt_history *h)
                    " without a label; %s in all, %s of it in the oracle.",
                    sum.queries, sum.queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds),
                    sum.failed, tt_duration_text(sum.seconds, text[0]),
-                   tt_duration_text(sum.stage[TT_STAGE_label], text[1]));
+                   tt_duration_text(sum.label_seconds, text[1]));
   tt_page_verdict(f, "What it cost", figure, &words);
 }
 
@@ -113,122 +111,130 @@ static void put_next(FILE *f, const tt_campaign_record *s, int n)
   tt_page_verdict(f, "What next", "", &words);
 }
 
-/* Table of the rounds */
+/* Learning curves */
+
+/* Test error by number of labels: the rmse of a column, or the mean error of all; column -1. */
+static tt_err put_curve(FILE *f, const tt_campaign_record *s, int campaigns, int64_t column)
+{
+  tt_chart_series series[MAX_CURVES];
+  double *x[MAX_CURVES] = {0}; /* labels, then values, of each campaign */
+  int n = campaigns < MAX_CURVES ? campaigns : MAX_CURVES;
+  const char *units = s->texts.target.count == 1 ? s->texts.target.units[0] : "";
+  char label[TEXT];
+  tt_err e = TT_OK;
+  for (int k = 0; !e && k < n; k++) {
+    const tt_history *h = s[k].h;
+    e = TT_ALLOC(x[k], 2 * h->rounds);
+    for (int64_t i = 0; !e && i < h->rounds; i++) {
+      x[k][i] = (double)h->round[i].labels;
+      x[k][h->rounds + i] =
+          column < 0 ? tt_history_error(h, i + 1, s->h) : h->round[i].rmse[column];
+    }
+    series[k] = (tt_chart_series){s[k].name, h->rounds, x[k],          x[k] + h->rounds,
+                                  NULL,      NULL,      TT_CHART_LINE, k};
+  }
+  snprintf(label, sizeof label, "test rmse%s%s%s", *units ? " (" : "", units, *units ? ")" : "");
+  if (!e)
+    tt_page_chart(f,
+                  &(tt_chart){column < 0 ? "Mean over the columns" : s->texts.column[column], NULL,
+                              "labeled rows", column < 0 ? "test error (round 1 = 1)" : label, n,
+                              series, .least_x_step = 1});
+  for (int k = 0; k < n; k++) tt_free(x[k]);
+  return e;
+}
+
+static tt_err put_curves(FILE *f, const tt_campaign_record *s, int n)
+{
+  tt_err e = TT_OK;
+  tt_page_section(f, "Learning curve", NULL);
+  tt_page_begin_charts(f);
+  for (int64_t c = s->h->columns > 1 ? -1 : 0; !e && c < s->h->columns && c < MAX_COLUMNS; c++)
+    e = put_curve(f, s, n, c);
+  tt_page_end_charts(f);
+  return e;
+}
+
+/* Mean of the columns' spreads, each divided by its value in round 1. */
+static double spread_of(const tt_history *h, int64_t i)
+{
+  double sum = 0.0, n = 0.0;
+  for (int64_t c = 0; c < h->columns; c++) {
+    double part = h->round[i].spread[c] / h->round->spread[c];
+    if (!isfinite(part)) continue;
+    sum += part;
+    n++;
+  }
+  return sum / n;
+}
 
 static void put_rounds(FILE *f, const tt_history *h)
 {
-  static const char *const head[] = {"round",         "labels",      "error",    "spread",
-                                     "accurate %",    "candidate %", "failed %", "queried",
-                                     "without label", "diverged"};
-  tt_page_begin_section(
-      f, "Rounds",
-      "Error and spread: mean over the columns, in units of round 1. Accurate, "
-      "candidate, failed: shares of the pool. Diverged: members. Stages: seconds.");
-  fputs("<div class=\"wide\"><table>\n<tr>", f);
-  for (size_t i = 0; i < sizeof head / sizeof *head; i++)
-    fprintf(f, "<th class=\"number\">%s</th>", head[i]);
-  for (int k = 0; k < TT_STAGE_COUNT; k++)
-    fprintf(f, "<th class=\"number\">%s</th>", tt_stage_name[k]);
-  fputs("</tr>\n", f);
+  tt_page_section(f, "Rounds",
+                  "Error and spread: mean over the columns, in units of round 1. Accurate, "
+                  "candidate, failed: shares of the pool. Diverged: members. Stages: seconds.");
+  tt_page_begin_table(f, "#round|#labels|#error|#spread|#accurate %|#candidate %|#failed %|#queried"
+                         "|#without label|#diverged");
+  for (int k = 0; k < TT_STAGE_COUNT; k++) tt_page_head(f, tt_stage_name[k], 1);
   for (int64_t i = 0; i < h->rounds; i++) {
     const tt_round *r = &h->round[i];
     const double value[] = {(double)i + 1,
                             (double)r->labels,
                             tt_history_error(h, i + 1, h),
-                            tt_history_spread(h, i + 1, h),
+                            spread_of(h, i),
                             tt_percent(r->accurate, r->pool),
                             tt_percent(r->candidate, r->pool),
                             tt_percent(r->failed, r->pool),
                             (double)r->queried,
                             (double)r->label_failed,
                             (double)r->diverged};
-    fputs("<tr>", f);
+    tt_page_next_row(f);
     for (size_t j = 0; j < sizeof value / sizeof *value; j++) tt_page_number_cell(f, value[j]);
     for (int k = 0; k < TT_STAGE_COUNT; k++) tt_page_number_cell(f, r->seconds[k]);
-    fputs("</tr>\n", f);
   }
-  fputs("</table></div>\n", f);
-  tt_page_end_section(f);
+  tt_page_end_table(f);
 }
 
-static void put_cost_table(FILE *f, const tt_history *h)
-{
-  const tt_history_totals sum = tt_history_sum(h);
-  int64_t labels = sum.queries - sum.failed;
-  char text[32];
-  tt_page_begin_section(f, "Time", NULL);
-  tt_page_begin_pairs(f);
-  for (int k = 0; k < TT_STAGE_COUNT; k++)
-    tt_page_pair(f, tt_stage_name[k], "%s, %.0f %%", tt_duration_text(sum.stage[k], text),
-                 sum.seconds > 0 ? 100 * sum.stage[k] / sum.seconds : 0);
-  tt_page_pair(f, "all stages", "%s", tt_duration_text(sum.seconds, text));
-  if (labels > 0)
-    tt_page_pair(f, "oracle, per label", "%.3g s", sum.stage[TT_STAGE_label] / (double)labels);
-  tt_page_end_pairs(f);
-  tt_page_end_section(f);
-}
-
-/* "title: Yachts" of the configuration, else the directory. */
-static void find_title(const tt_campaign_record *s, char *title, size_t size)
-{
-  tt_config *cfg = NULL;
-  const char *text = s->texts.resolved;
-  snprintf(title, size, "%s", s->directory);
-  if (tt_config_parse("campaign.h5", text, (int64_t)strlen(text), NULL, 0, &cfg)) return;
-  if (cfg->top_title && *cfg->top_title) snprintf(title, size, "%s", cfg->top_title);
-  tt_config_destroy(&cfg);
-}
-
-/* What the page is about. */
-typedef struct compared_campaigns {
-  const tt_campaign_record *s;
+/* The campaigns on the page; the first one is what it is about. */
+typedef struct campaigns {
+  tt_campaign_record *s;
   int n;
-} compared_campaigns;
+} campaigns;
 
-static tt_err put_page(FILE *f, void *compared)
+static tt_err put_page(FILE *f, void *context)
 {
-  const tt_campaign_record *s = ((const compared_campaigns *)compared)->s;
-  int n = ((const compared_campaigns *)compared)->n;
+  const campaigns *all = context;
+  const tt_campaign_record *s = all->s;
   tt_page_begin_verdict(f);
-  put_good(f, s, n);
+  put_good(f, s, all->n);
   put_cost(f, s->h);
-  put_next(f, s, n);
+  put_next(f, s, all->n);
   tt_page_end_verdict(f);
-  TT_TRY(tt_campaign_page_put_curves(f, s, n));
-  if (n > 1) {
-    fputs("<p class=\"about\">The rest of this page is about ", f);
-    tt_page_put_verbatim(f, s->directory);
-    fputs(".</p>\n", f);
-  }
-  TT_TRY(tt_campaign_page_put_rounds(f, s->h));
-  TT_TRY(tt_campaign_page_put_queries(f, s));
+  TT_TRY(put_curves(f, s, all->n));
+  if (all->n > 1)
+    tt_page_element(f, "<p class=\"about\">The rest of this page is about ", s->directory,
+                    ".</p>\n");
   put_rounds(f, s->h);
-  put_cost_table(f, s->h);
-  tt_page_put_files(f, s->directory);
-  tt_page_begin_section(f, "Origin", "Of the last round.");
+  tt_page_section(f, "Origin", "Of the last round.");
   tt_page_begin_pairs(f);
   tt_page_put_origin(f, s->texts.origin);
   tt_page_pair(f, "hash of data, pool, seed", "%016" PRIx64 ", %016" PRIx64 ", %" PRIu64,
                s->h->identity.data, s->h->identity.pool, s->h->identity.seed);
   tt_page_end_pairs(f);
-  tt_page_put_folded(f, "Configuration of the last round, with the values of all options",
-                     s->texts.resolved);
-  tt_page_end_section(f);
-  tt_page_put_citation(f);
+  tt_page_put_config(f, s->texts.resolved);
   return TT_OK;
 }
 
-static tt_err write_page(const tt_campaign_record *s, int n, const char *file, int force)
+static tt_err write_page(campaigns *all, const char *file, int force)
 {
-  char title[TEXT], about[TEXT];
+  char about[TEXT];
+  const tt_campaign_record *s = all->s;
   if (s->h->rounds == 0)
     return TT_FAIL(DATA, "%s: no round is finished yet; tutti status shows its state",
                    s->directory);
-  find_title(s, title, sizeof title);
   snprintf(about, sizeof about, "Active learning by %s: %" PRId64 " round%s, %" PRId64 " labels",
-           *s->score ? s->score : "score", s->h->rounds, tt_plural(s->h->rounds),
+           s->name, s->h->rounds, tt_plural(s->h->rounds),
            tt_round_labels_after(&s->h->round[s->h->rounds - 1]));
-  return tt_page_write(title, about, file, force, put_page, &(compared_campaigns){s, n});
+  return tt_page_write(s->title, about, file, force, put_page, all);
 }
 
 /* JSON */
@@ -261,7 +267,7 @@ static tt_err print_json(const tt_campaign_record *s, int n, const char *file)
   tt_json_set(&all, "queries", json_integer(sum.queries));
   tt_json_set(&all, "without_label", json_integer(sum.failed));
   tt_json_set(&all, "seconds", tt_json_number(sum.seconds));
-  tt_json_set(&all, "oracle_seconds", tt_json_number(sum.stage[TT_STAGE_label]));
+  tt_json_set(&all, "oracle_seconds", tt_json_number(sum.label_seconds));
   tt_json_set(&all, "error", error);
   tt_json_set(&all, "curves", curves);
   return tt_json_print(all, 2);
@@ -270,13 +276,17 @@ static tt_err print_json(const tt_campaign_record *s, int n, const char *file)
 tt_err tt_campaign_page_write_local(const char *const *directory, int n, const char *file,
                                     int force, int json)
 {
-  tt_campaign_record *s = NULL;
-  int count = 0;
+  campaigns all = {0};
   TT_TRY(tt_page_check_place(file, force));
-  TT_TRY(tt_campaign_records_read_local(directory, n, &s, &count));
-  tt_err e = write_page(s, count, file, force);
-  if (!e && json) e = print_json(s, count, file);
+  TT_TRY(TT_ALLOC(all.s, n));
+  tt_err e = TT_OK;
+  for (; !e && all.n < n; all.n += !e)
+    e = tt_campaign_record_read_local(directory[all.n], &all.s[all.n]);
+  if (!e) e = tt_campaigns_check_columns(all.s, n);
+  if (!e) e = write_page(&all, file, force);
+  if (!e && json) e = print_json(all.s, n, file);
   if (!e && !json) printf("report:  %s\n", file);
-  tt_campaign_records_free(&s, count);
+  for (int k = 0; k < all.n; k++) tt_campaign_record_free(&all.s[k]);
+  tt_free(all.s);
   return e;
 }

@@ -7,7 +7,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "src/host/status_file.h"
 #include "src/report/run_status.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILURES = 5, CURVE_ROUNDS = 6, HOUR = 3600 };
+enum { FAILURES = 5, HOUR = 3600 };
 
 typedef struct failure {
   int64_t point;
@@ -165,19 +164,11 @@ static void print_state(const status_view *v)
 
 static void print_training(const status_view *v)
 {
-  const tt_run_status *s = &v->training.status;
   char text[32];
-  tt_status_line_print(
-      "training",
-      "epoch %" PRId64 " of at most %" PRId64 ", %" PRId64 " members: %" PRId64
-      " in training, %" PRId64 " finished, %" PRId64 " stopped early, %" PRId64 " diverged",
-      s->epoch, s->epochs, s->members, s->training, s->finished, s->early_stopped, s->diverged);
-  if (strcmp(s->state, "training") != 0) return;
-  if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
-  if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_duration_text(s->eta, text));
+  tt_status_progress_print(&v->training.status);
   if (v->training.age > TT_STATUS_STALE)
-    printf("            no status update for %s\n",
-           tt_duration_text((double)v->training.age, text));
+    tt_status_line_print("", "no status update for %s",
+                         tt_duration_text((double)v->training.age, text));
 }
 
 /* "qe 0.123, qi 0.0456" */
@@ -215,19 +206,6 @@ static void print_rounds(const status_view *v)
   print_columns("spread", v, r->spread);
 }
 
-/* In units of the first round, as in the report. */
-static void print_curve(const status_view *v)
-{
-  const tt_history *h = v->record.h;
-  int64_t first = h->rounds > CURVE_ROUNDS ? h->rounds - CURVE_ROUNDS : 0;
-  if (h->rounds < 2 || !isfinite(tt_history_error(h, h->rounds, h))) return;
-  printf("error curve");
-  for (int64_t r = first; r < h->rounds; r++)
-    printf("%s %.3g at %" PRId64, r > first ? "," : "", tt_history_error(h, r + 1, h),
-           h->round[r].labels);
-  printf(" labels (round 1: 1)\n");
-}
-
 static void print_points(const points_view *p)
 {
   int64_t all = 0;
@@ -244,30 +222,17 @@ static void print_points(const points_view *p)
                          p->failure[i].why);
 }
 
-static void print_time(const status_view *v)
-{
-  const tt_history *h = v->record.h;
-  const tt_history_totals sum = h ? tt_history_sum(h) : (tt_history_totals){0};
-  char text[32], line[256];
-  size_t used = (size_t)snprintf(line, sizeof line, "%s in finished stages",
-                                 tt_duration_text(v->seconds, text));
-  for (int k = 0; sum.seconds > 0.0 && k < TT_STAGE_COUNT; k++)
-    used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %.0f %%", k ? "," : ":",
-                             tt_stage_name[k], 100.0 * sum.stage[k] / sum.seconds);
-  tt_status_line_print("time", "%s", line);
-}
-
 static void print_text(const status_view *v)
 {
+  char text[32];
   print_state(v);
   if (v->record.h && v->record.h->rounds) print_rounds(v);
-  if (v->record.h && v->record.h->rounds) print_curve(v);
   print_points(&v->points);
   if (v->has_training) print_training(v);
   if (v->labels.groups)
-    printf("labeling   %" PRId64 " of %" PRId64 " groups are labeled or failed\n",
+    printf("labeling    %" PRId64 " of %" PRId64 " groups are labeled or failed\n",
            v->labels.labeled + v->labels.failed, v->labels.groups);
-  print_time(v);
+  printf("time        %s in finished stages\n", tt_duration_text(v->seconds, text));
 }
 
 /* JSON output */

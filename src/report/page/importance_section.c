@@ -4,13 +4,10 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 #include "io/files/files.h"
 #include "io/results/importance.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,25 +25,16 @@ static int is_newer_than_model(const tt_run_page *p, const char *path)
 static void put_target(const tt_run_page *p, const tt_importance *t, int64_t target,
                        tt_ranked *order)
 {
-  int64_t c = p->t[target].first, D = t->inputs;
-  const double *importance = t->permutation + c * D;
-  for (int64_t d = 0; d < D; d++)
-    order[d] = (tt_ranked){isnan(importance[d]) ? INFINITY : -importance[d], d};
-  qsort(order, (size_t)D, sizeof *order, tt_compare_ranked);
-  tt_page_element(p->f, "<div class=\"wide\"><table class=\"tight\">\n<tr><th>", p->t[target].title,
-                  "</th><th class=\"number\">increase of ");
-  tt_page_put(p->f, t->metric_text[c]);
-  fputs("</th><th class=\"number\">between members</th></tr>\n", p->f);
-  for (int64_t i = 0; i < D && i < MAX_INPUTS; i++) {
-    int64_t d = order[i].index;
-    fputs("<tr><td>", p->f);
-    tt_page_put_verbatim(p->f, t->input_name[d]);
-    fputs("</td>", p->f);
-    tt_page_number_cell(p->f, importance[d]);
-    tt_page_number_cell(p->f, t->permutation_between[c * D + d]);
-    fputs("</tr>\n", p->f);
+  int64_t offset = p->t[target].first * t->inputs;
+  tt_importance_rank(t, p->t[target].first, order);
+  for (int64_t i = 0; i < t->inputs && i < MAX_INPUTS; i++) {
+    tt_page_next_row(p->f);
+    tt_page_text_cell(p->f, p->t[target].title);
+    tt_page_text_cell(p->f, t->input_name[order[i].index]);
+    tt_page_text_cell(p->f, t->metric_text[p->t[target].first]);
+    tt_page_number_cell(p->f, t->permutation[offset + order[i].index]);
+    tt_page_number_cell(p->f, t->permutation_between[offset + order[i].index]);
   }
-  fputs("</table></div>\n", p->f);
 }
 
 static tt_err put_table(const tt_run_page *p, const tt_importance *t)
@@ -57,10 +45,11 @@ static tt_err put_table(const tt_run_page *p, const tt_importance *t)
   snprintf(about, sizeof about,
            "Increase of the error when the values of an input are permuted between %" PRId64
            " rows, %" PRId64 " time%s; its standard deviation between the members.",
-           t->rows, t->repeats, t->repeats == 1 ? "" : "s");
-  tt_page_begin_section(p->f, "Inputs that matter", about);
+           t->rows, t->repeats, tt_plural(t->repeats));
+  tt_page_section(p->f, "Inputs that matter", about);
+  tt_page_begin_table(p->f, "target|input|error|#increase|#between members");
   for (int64_t i = 0; i < p->shown; i++) put_target(p, t, i, order);
-  tt_page_end_section(p->f);
+  tt_page_end_table(p->f);
   tt_free(order);
   return TT_OK;
 }

@@ -25,13 +25,10 @@ static void put_escaped(FILE *f, const char *p, int superscripts)
       p += tt_chart_put_character(f, p, superscripts);
 }
 
-void tt_page_put(FILE *f, const char *text) { put_escaped(f, text, 1); }
-void tt_page_put_verbatim(FILE *f, const char *text) { put_escaped(f, text, 0); }
-
 void tt_page_element(FILE *f, const char *before, const char *text, const char *after)
 {
   fputs(before, f);
-  tt_page_put(f, text);
+  put_escaped(f, text, 1);
   fputs(after, f);
 }
 
@@ -39,7 +36,7 @@ static void print_list(FILE *f, const char *format, va_list ap)
 {
   char text[1024];
   vsnprintf(text, sizeof text, format, ap);
-  tt_page_put(f, text);
+  put_escaped(f, text, 1);
 }
 
 void tt_page_print(FILE *f, const char *format, ...)
@@ -65,12 +62,12 @@ static tt_err put_page(FILE *f, void *data)
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
         f);
-  tt_page_put(f, p->title);
+  put_escaped(f, p->title, 1);
   fprintf(f,
           "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<header>\n<p class=\"kind\">tutti"
           " report</p>\n<h1>",
           tt_chart_style, tt_page_style);
-  tt_page_put(f, p->title);
+  put_escaped(f, p->title, 1);
   tt_page_element(f, "</h1>\n<p class=\"lead\">", p->about, "</p>\n</header>\n<main>\n");
   tt_err e = p->put(f, p->context);
   fputs("</main>\n</body>\n</html>\n", f);
@@ -104,13 +101,11 @@ tt_err tt_page_write(const char *title, const char *about, const char *file, int
   return tt_file_print_local(file, put_page, &(page){title, about, put, context});
 }
 
-void tt_page_begin_section(FILE *f, const char *title, const char *about)
+void tt_page_section(FILE *f, const char *title, const char *about)
 {
-  tt_page_element(f, "<section>\n<h2>", title, "</h2>\n");
+  tt_page_element(f, "<h2>", title, "</h2>\n");
   if (about) tt_page_element(f, "<p class=\"about\">", about, "</p>\n");
 }
-
-void tt_page_end_section(FILE *f) { fputs("</section>\n", f); }
 
 void tt_page_begin_pairs(FILE *f) { fputs("<dl>\n", f); }
 void tt_page_end_pairs(FILE *f) { fputs("</dl>\n", f); }
@@ -125,6 +120,24 @@ void tt_page_pair(FILE *f, const char *name, const char *format, ...)
   fputs("</dd>\n", f);
 }
 
+void tt_page_head(FILE *f, const char *name, int is_number)
+{
+  tt_page_element(f, is_number ? "<th class=\"number\">" : "<th>", name, "</th>");
+}
+
+void tt_page_begin_table(FILE *f, const char *heads)
+{
+  char text[256];
+  snprintf(text, sizeof text, "%s", heads);
+  fputs("<div class=\"wide\"><table>\n<tr>", f);
+  for (char *rest, *name = strtok_r(text, "|", &rest); name; name = strtok_r(NULL, "|", &rest))
+    tt_page_head(f, name + (*name == '#'), *name == '#');
+}
+
+void tt_page_next_row(FILE *f) { fputs("</tr>\n<tr>", f); }
+void tt_page_end_table(FILE *f) { fputs("</tr>\n</table></div>\n", f); }
+void tt_page_text_cell(FILE *f, const char *text) { tt_page_element(f, "<td>", text, "</td>"); }
+
 void tt_page_number_cell(FILE *f, double value)
 {
   if (isfinite(value))
@@ -138,7 +151,10 @@ void tt_page_end_charts(FILE *f) { fputs("</div>\n", f); }
 
 void tt_page_chart(FILE *f, const tt_chart *c)
 {
-  if (c->count == 0) return;
+  const tt_chart_series *s = c->series;
+  int64_t i = 0;
+  while (i < s->points && !(isfinite(s->x[i]) && isfinite(s->y[i]))) i++;
+  if (i == s->points) return;
   tt_page_element(f, "<figure>\n<figcaption><b>", c->title, "</b>");
   if (c->note && *c->note) tt_page_element(f, " <span>", c->note, "</span>");
   fputs("</figcaption>\n", f);
@@ -155,4 +171,27 @@ void tt_page_verdict(FILE *f, const char *question, const char *figure, const tt
   if (figure && *figure) tt_page_element(f, "<p class=\"figure\">", figure, "</p>\n");
   for (int64_t i = 0; i < words->count; i++) tt_page_element(f, "<p>", words->text[i], "</p>\n");
   fputs("</div>\n", f);
+}
+
+/* Sections that the pages of a run and of a campaign have */
+
+void tt_page_put_config(FILE *f, const char *text)
+{
+  fputs("<details><summary>Configuration with the values of all options</summary><pre>", f);
+  put_escaped(f, text, 0);
+  fputs("</pre></details>\n", f);
+}
+
+void tt_page_put_origin(FILE *f, char *const origin[TT_ORIGIN_COUNT])
+{
+  static const char *const label[] = {
+#define X(name, text) text,
+      TT_ORIGIN_TEXTS(X)
+#undef X
+  };
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++) {
+    const char *text = origin[i] ? origin[i] : "";
+    int is_zero = strspn(text, "0") == strlen(text); /* no hash, no Slurm job */
+    if (!is_zero) tt_page_pair(f, label[i], "%s", text);
+  }
 }

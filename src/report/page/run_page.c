@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,21 +19,24 @@ enum { MAX_TARGETS = 64, MAX_CHARTED = 12, TEXT = 512 };
 static tt_err read_results(tt_run_page *p)
 {
   char path[TT_PATH_MAX];
+  const tt_run_status *s = p->status;
   if (snprintf(path, sizeof path, "%s/results.h5", p->directory) >= TT_PATH_MAX)
     return TT_FAIL(NOINPUT, "%s: the path is too long", p->directory);
-  if (access(path, F_OK) && p->status) return TT_OK;
-  if (access(path, F_OK))
+  if (access(path, F_OK) && !s)
     return TT_FAIL(NOINPUT,
                    "%s: there is no run in this directory (no results.h5 and no status.json); give "
                    "run.directory of the job, or campaign.directory",
                    p->directory);
-  if (!tt_group_scores_exist(path)) return tt_results_read_local(path, &p->k);
-  if (p->status) return tt_group_scores_text(path, &p->groups);
-  return TT_FAIL(
-      NOINPUT,
-      "%s/status.json is missing: the report of a run with by needs it; `tutti train` in "
-      "this directory writes it again",
-      p->directory);
+  if (access(path, F_OK))
+    return TT_FAIL(NOINPUT,
+                   "%s: the run has no results yet: %s, epoch %" PRId64 " of at most %" PRId64
+                   "; tutti status and tutti watch show how it goes",
+                   p->directory, s->state, s->epoch, s->epochs);
+  if (tt_group_scores_exist(path))
+    return TT_FAIL(NOINPUT,
+                   "%s: a run with by has no report; tutti status shows the scores of its groups",
+                   p->directory);
+  return tt_results_read_local(path, &p->k);
 }
 
 static tt_err make_targets(tt_run_page *p)
@@ -48,74 +50,56 @@ static tt_err make_targets(tt_run_page *p)
   return TT_OK;
 }
 
-static int is_over(const tt_run_status *s) { return !strcmp(s->state, "done"); }
-
-/* Why the run is not complete, and what to do. */
+/* A new start in the directory of a run that has results. */
 static void put_unfinished(const tt_run_page *p)
 {
   const tt_run_status *s = p->status;
-  char left[32];
-  if (!s || is_over(s)) return;
-  int running = !strcmp(s->state, "training");
+  if (!s || !strcmp(s->state, "done")) return;
   fputs("<p class=\"notice\">", p->f);
-  tt_page_print(p->f, "This run is not complete: %s, epoch %" PRId64 " of at most %" PRId64,
-                s->state, s->epoch, s->epochs);
-  if (running && s->eta >= 0) tt_page_print(p->f, ", %s left", tt_duration_text(s->eta, left));
-  tt_page_print(p->f, ".%s%s", *s->reason ? " Its last message: " : "", s->reason);
-  if (!running && !*s->reason) tt_page_print(p->f, " Start the same command again to continue.");
-  if (p->k) tt_page_print(p->f, " The figures below are of an earlier run in this directory.");
+  tt_page_print(p->f,
+                "This run is not complete: %s, epoch %" PRId64 " of at most %" PRId64
+                ". The figures below are of an earlier run in this directory.%s%s",
+                s->state, s->epoch, s->epochs, *s->reason ? " Its last message: " : "", s->reason);
   fputs("</p>\n", p->f);
 }
 
-static void put_times(const tt_run_page *p)
+static tt_err put_targets(const tt_run_page *p)
 {
-  const tt_results *k = p->k;
-  char text[32];
-  double epochs = 0, steps = k->epochs_trained;
-  for (int64_t m = 0; m < k->members; m++)
-    epochs += isfinite(k->epochs_done[m]) ? k->epochs_done[m] : 0;
-  tt_page_begin_section(p->f, "Time", NULL);
-  tt_page_begin_pairs(p->f);
-  if (isfinite(k->wall_seconds)) {
-    tt_page_pair(p->f, "wall time", "%s (the start that finished the run)",
-                 tt_duration_text(k->wall_seconds, text));
-    if (k->wall_seconds > 0 && k->members > 0)
-      tt_page_pair(p->f, "per member", "%.3g s", k->wall_seconds / (double)k->members);
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < p->shown; i++) {
+    tt_target_verdict v = tt_target_judge(p, i);
+    tt_page_section(p->f, p->t[i].title, NULL);
+    tt_page_begin_charts(p->f);
+    e = tt_target_put_charts(p, &p->t[i], *v.how_sure != '\0');
+    tt_page_end_charts(p->f);
+    tt_run_page_put_confusion(p, &p->t[i]);
   }
-  tt_page_pair(p->f, "epochs of all members", "%.0f", epochs);
-  if (isfinite(steps) && k->epochs_planned > 0)
-    tt_page_pair(p->f, "early stopping saved", "%.0f %% of the epochs",
-                 100 * (1 - steps / k->epochs_planned));
-  if (isfinite(k->ranks))
-    tt_page_pair(p->f, "ranks, threads of a rank", "%.0f, %.0f", k->ranks, k->threads);
-  tt_page_end_pairs(p->f);
-  tt_page_end_section(p->f);
+  if (p->shown < p->targets)
+    tt_page_print(p->f, "Charts of the first %" PRId64 " of %" PRId64 " targets.", p->shown,
+                  p->targets);
+  return e;
 }
 
-static void put_provenance(const tt_run_page *p)
-{
-  char text[TT_REPEATED_TEXT];
-  tt_page_begin_section(p->f, "Origin", NULL);
-  tt_page_begin_pairs(p->f);
-  tt_page_put_origin(p->f, p->k->origin);
-  if (isfinite(p->k->seed)) tt_page_pair(p->f, "seed", "%.0f", p->k->seed);
-  tt_page_end_pairs(p->f);
-  if (p->k->repeated_rows > 0)
-    tt_page_pair(
-        p->f, "equal rows", "%s",
-        tt_repeated_rows_text((int64_t)p->k->repeated_rows, (int64_t)p->k->seen_rows, "; ", text));
-  if (p->k->resolved)
-    tt_page_put_folded(p->f, "Configuration with the values of all options", p->k->resolved);
-  tt_page_end_section(p->f);
-}
-
-/* Times, files, configuration, origin, citation. */
 static void put_origin(const tt_run_page *p)
 {
-  if (p->k) put_times(p);
-  tt_page_put_files(p->f, p->directory);
-  if (p->k) put_provenance(p);
-  tt_page_put_citation(p->f);
+  const tt_results *k = p->k;
+  char text[TT_REPEATED_TEXT];
+  tt_page_section(p->f, "Origin", NULL);
+  tt_page_begin_pairs(p->f);
+  tt_page_pair(p->f, "directory", "%s", p->directory);
+  if (isfinite(k->wall_seconds))
+    tt_page_pair(p->f, "wall time", "%s (the start that finished the run)",
+                 tt_duration_text(k->wall_seconds, text));
+  if (isfinite(k->ranks))
+    tt_page_pair(p->f, "ranks, threads of a rank", "%.0f, %.0f", k->ranks, k->threads);
+  tt_page_put_origin(p->f, k->origin);
+  if (isfinite(k->seed)) tt_page_pair(p->f, "seed", "%.0f", k->seed);
+  if (k->repeated_rows > 0)
+    tt_page_pair(
+        p->f, "equal rows", "%s",
+        tt_repeated_rows_text((int64_t)k->repeated_rows, (int64_t)k->seen_rows, "; ", text));
+  tt_page_end_pairs(p->f);
+  if (k->resolved) tt_page_put_config(p->f, k->resolved);
 }
 
 static tt_err put_page(FILE *f, void *page)
@@ -123,26 +107,12 @@ static tt_err put_page(FILE *f, void *page)
   tt_run_page *p = page;
   p->f = f;
   put_unfinished(p);
-  if (p->groups) {
-    tt_page_begin_section(f, "Groups",
-                          "How the scores of the ensembles of all groups are distributed.");
-    fputs("<pre>", f);
-    tt_page_put_verbatim(f, p->groups);
-    fputs("</pre>\n", f);
-    tt_page_end_section(f);
-  }
-  if (!p->k) {
-    TT_TRY(tt_run_page_put_state(p));
-    put_origin(p);
-    return TT_OK;
-  }
   tt_run_page_put_verdict(p);
-  TT_TRY(tt_run_page_put_targets(p));
+  tt_run_page_put_scores(p);
+  TT_TRY(put_targets(p));
   TT_TRY(tt_run_page_put_importance(p));
   TT_TRY(tt_run_page_put_search(p));
-  TT_TRY(tt_run_page_put_sweep(p));
   TT_TRY(tt_run_page_put_members(p));
-  tt_run_page_put_out_of_bag(p);
   put_origin(p);
   return TT_OK;
 }
@@ -150,20 +120,12 @@ static tt_err put_page(FILE *f, void *page)
 static tt_err write_page(tt_run_page *p, const char *file, int force)
 {
   char about[TEXT];
-  const char *title = p->k && p->k->title ? p->k->title : p->directory;
-  const char *date = p->k && p->k->origin[TT_ORIGIN_date_created]
-                         ? p->k->origin[TT_ORIGIN_date_created]
-                     : p->status ? p->status->time
-                                 : "";
-  int64_t members = p->k ? p->k->members : p->status->members;
-  snprintf(about, sizeof about, "%" PRId64 " network%s", members, tt_plural(members));
-  if (p->k)
-    snprintf(about + strlen(about), sizeof about - strlen(about), " for %" PRId64 " target%s",
-             p->targets, tt_plural(p->targets));
-  snprintf(about + strlen(about), sizeof about - strlen(about), ", %.10s%s%s", date,
-           p->k && p->k->origin[TT_ORIGIN_device] ? ", " : "",
-           p->k && p->k->origin[TT_ORIGIN_device] ? p->k->origin[TT_ORIGIN_device] : "");
-  return tt_page_write(title, about, file, force, put_page, p);
+  const tt_results *k = p->k;
+  const char *date = k->origin[TT_ORIGIN_date_created], *device = k->origin[TT_ORIGIN_device];
+  snprintf(about, sizeof about, "%" PRId64 " network%s for %" PRId64 " target%s, %.10s%s%s",
+           k->members, tt_plural(k->members), p->targets, tt_plural(p->targets), date ? date : "",
+           device ? ", " : "", device ? device : "");
+  return tt_page_write(k->title ? k->title : p->directory, about, file, force, put_page, p);
 }
 
 static json_t *target_to_json(const tt_run_page *p, int64_t i)
@@ -192,7 +154,7 @@ static tt_err print_json(const tt_run_page *p, const char *file)
   tt_json_set(&all, "report", tt_json_text(file));
   tt_json_set(&all, "directory", tt_json_text(p->directory));
   tt_json_set(&all, "state", tt_json_text(p->status ? p->status->state : ""));
-  tt_json_set(&all, "members", json_integer(p->k ? p->k->members : p->status->members));
+  tt_json_set(&all, "members", json_integer(p->k->members));
   tt_json_set(&all, "targets", targets);
   return tt_json_print(all, 2);
 }
@@ -206,12 +168,11 @@ tt_err tt_run_page_write_local(const char *directory, const char *file, int forc
   if (!e) p.status = &status.status;
   if (e == TT_E_NOINPUT) e = TT_OK;
   if (!e) e = read_results(&p);
-  if (!e && p.k) e = make_targets(&p);
+  if (!e) e = make_targets(&p);
   if (!e) e = write_page(&p, file, force);
   if (!e && json) e = print_json(&p, file);
   if (!e && !json) printf("report:  %s\n", file);
   tt_free(p.t);
-  free(p.groups);
   tt_results_destroy(&p.k);
   return e;
 }

@@ -1,8 +1,6 @@
 /* target_charts.c — see run_page_internal.h: the charts of one target. */
 #include "core/base/mem.h"
 #include "core/base/sort.h"
-#include "core/base/text.h"
-#include "src/report/history.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
@@ -10,22 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  TEXT = 256,
-  MOST_POINTS = 500,    /* with more rows a chart is a density */
-  BINS = 10,            /* most groups of rows in a chart */
-  ROWS_OF_GROUP = 12,   /* at least, of the spread */
-  TRACES = 100,         /* most members with a line of their own */
-  TRACE_POINTS = 16000, /* of all lines of the page */
-  BASE = 4              /* series of learning curves without the members */
-};
+enum { TEXT = 256, BINS = 10 };
 static const double normal_95 = 1.959964; /* standard deviations of a central 95 % interval */
-
-/* A straight line from (end[0], end[0]) to (end[1], end[1]). */
-static tt_chart_series ideal(const double end[2])
-{
-  return tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, "ideal", 2, end, end);
-}
 
 /* "measured load (kW)" */
 static void name_units(const char *what, const tt_run_page *p, const tt_target *t, char text[TEXT])
@@ -36,177 +20,82 @@ static void name_units(const char *what, const tt_run_page *p, const tt_target *
            known ? units : "", known ? ")" : "");
 }
 
-/* Leave out a chart whose first series has no values. */
-static void put_chart(const tt_run_page *p, const tt_chart *c)
+/* A point with an error bar. */
+typedef struct marks {
+  int64_t n;
+  double *x, *y, *low, *high; /* [n]; x owns the memory of all */
+} marks;
+
+static tt_err marks_create(int64_t n, marks *m)
 {
-  const tt_chart_series *s = c->series;
-  for (int64_t i = 0; i < s->points; i++)
-    if (isfinite(s->x[i]) && isfinite(s->y[i])) {
-      tt_page_chart(p->f, c);
-      return;
-    }
+  TT_TRY(TT_ALLOC(m->x, 4 * n));
+  *m = (marks){n, m->x, m->x + n, m->x + 2 * n, m->x + 3 * n};
+  return TT_OK;
 }
 
-/* Numbers: predicted against measured, and residuals */
-
-/* The test rows with a label and a prediction, of the middle column of a target. */
-typedef struct labeled_rows {
-  int64_t n;
-  double *measured, *predicted, *residual; /* [n]; measured owns the memory of all */
-  double *low, *high; /* [n] ends of the interval: 95 %, or the outer quantiles */
-} labeled_rows;
-
-static tt_err collect_rows(const tt_results *k, const tt_target *t, labeled_rows *out)
+/* Points that should be on the line from (low, low) to (high, high). */
+static void put_ideal(const tt_run_page *p, const marks *m, double low, double high,
+                      const char *legend, tt_chart c)
 {
-  double **const array[] = {&out->predicted, &out->residual, &out->low, &out->high};
-  int64_t last = t->first + t->count - 1;
-  TT_TRY(TT_ALLOC(out->measured, 5 * k->rows));
-  for (int i = 0; i < 4; i++) *array[i] = out->measured + (i + 1) * k->rows;
+  const double end[] = {low, high};
+  const tt_chart_series s[] = {
+      {legend, m->n, m->x, m->y, m->low, m->high, TT_CHART_POINTS, 0},
+      {"ideal", 2, end, end, NULL, NULL, TT_CHART_LINE, TT_CHART_REFERENCE}};
+  c.count = 2;
+  c.series = s;
+  tt_page_chart(p->f, &c);
+}
+
+/* Numbers: predicted against measured values, with 95 % intervals or the outer quantiles. */
+static tt_err put_parity(const tt_run_page *p, const tt_target *t)
+{
+  const tt_results *k = p->k;
+  char note[TEXT], x_label[TEXT], y_label[TEXT];
+  double least = INFINITY, most = -INFINITY;
+  marks m;
+  TT_TRY(marks_create(k->rows, &m));
+  m.n = 0;
   for (int64_t r = 0; r < k->rows; r++) {
     const double *mean = k->test.mean + r * k->columns;
-    int64_t column = t->first + t->count / 2, cell = r * k->columns + column, n = out->n;
-    if (!isfinite(k->test.y[cell]) || !isfinite(mean[column])) continue;
+    int64_t cell = r * k->columns + t->column, n = m.n;
+    if (!isfinite(k->test.y[cell]) || !isfinite(mean[t->column])) continue;
     double half = normal_95 * k->test.total[cell];
-    out->measured[n] = k->test.y[cell];
-    out->predicted[n] = mean[column];
-    out->residual[n] = out->measured[n] - out->predicted[n];
-    out->low[n] = t->count > 1 ? mean[t->first] : mean[column] - half;
-    out->high[n] = t->count > 1 ? mean[last] : mean[column] + half;
-    out->n++;
+    m.x[n] = k->test.y[cell];
+    m.y[n] = mean[t->column];
+    m.low[n] = t->count > 1 ? mean[t->first] : m.y[n] - half;
+    m.high[n] = t->count > 1 ? mean[t->first + t->count - 1] : m.y[n] + half;
+    least = fmin(least, fmin(m.x[n], m.low[n]));
+    most = fmax(most, fmax(m.x[n], m.high[n]));
+    m.n++;
   }
-  return TT_OK;
-}
-
-static void describe_errors(const tt_run_page *p, const tt_target *t, char note[TEXT])
-{
-  char r2[32] = "", rmse[TEXT / 2] = "";
-  double error = p->k->rmse[t->first + t->count / 2];
-  const char *units = p->k->units[t->first];
-  if (isfinite(t->determination)) snprintf(r2, sizeof r2, "R^2 %.4f, ", t->determination);
-  if (isfinite(error))
-    snprintf(rmse, sizeof rmse, "rmse %.3g%s%.64s, ", error, *units ? " " : "", units);
-  snprintf(note, TEXT, "%s%s%" PRId64 " test rows", r2, rmse, t->rows);
-}
-
-static void put_parity(const tt_run_page *p, const tt_target *t, const labeled_rows *l)
-{
-  char note[TEXT], x_label[TEXT], y_label[TEXT];
-  double end[] = {INFINITY, -INFINITY};
-  int dense = l->n > MOST_POINTS;
-  const char *name = dense ? "test rows" : t->count > 1 ? "median, quantiles" : "mean, 95 % range";
-  for (int64_t i = 0; i < l->n; i++) {
-    end[0] = fmin(end[0], fmin(l->measured[i], fmin(l->predicted[i], l->low[i])));
-    end[1] = fmax(end[1], fmax(l->measured[i], fmax(l->predicted[i], l->high[i])));
-  }
-  tt_chart_series s[] = {
-      dense ? tt_chart_points(TT_CHART_DENSITY, 0, name, l->n, l->measured, l->predicted)
-            : tt_chart_ranges(TT_CHART_POINTS, 0, name, l->n, l->measured, l->predicted, l->low,
-                              l->high),
-      ideal(end)};
-  describe_errors(p, t, note);
+  snprintf(note, sizeof note, "R^2 %.4f, rmse %.3g%s%.64s, %" PRId64 " test rows", t->determination,
+           k->rmse[t->column], *k->units[t->first] ? " " : "", k->units[t->first], t->rows);
   name_units("measured", p, t, x_label);
   name_units("predicted", p, t, y_label);
-  put_chart(p, &(tt_chart){"Predicted and measured", note, x_label, y_label, 2, s, .is_square = 1});
-}
-
-static void put_residuals(const tt_run_page *p, const tt_target *t, const labeled_rows *l)
-{
-  char note[TEXT], x_label[TEXT], y_label[TEXT];
-  double end[] = {INFINITY, -INFINITY}, zero[] = {0, 0}, sum = 0;
-  tt_chart_mark mark = l->n > MOST_POINTS ? TT_CHART_DENSITY : TT_CHART_POINTS;
-  for (int64_t i = 0; i < l->n; i++) {
-    end[0] = fmin(end[0], l->predicted[i]);
-    end[1] = fmax(end[1], l->predicted[i]);
-    sum += l->residual[i];
-  }
-  tt_chart_series s[] = {tt_chart_points(mark, 0, NULL, l->n, l->predicted, l->residual),
-                         tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, NULL, 2, end, zero)};
-  snprintf(note, TEXT, "mean %.3g", sum / (double)l->n);
-  name_units("predicted", p, t, x_label);
-  name_units("measured - predicted", p, t, y_label);
-  put_chart(p, &(tt_chart){"Residuals", note, x_label, y_label, 2, s, .is_square = 0});
-}
-
-/* Numbers: predicted standard deviation against error */
-
-/* A test row in the order of its predicted standard deviation. */
-typedef struct spread_row {
-  double std, error;
-} spread_row;
-
-/* Root mean squares of groups of the same size: of the predictions, of the errors, and the ends of
- * a 95 % range of the error, from the standard deviation 1 / sqrt(2 n) of the logarithm of the root
- * mean square of n normal numbers. */
-static int64_t group_rows(const spread_row *row, int64_t rows, double dst[4][BINS])
-{
-  int64_t groups = rows / ROWS_OF_GROUP;
-  groups = groups > BINS ? BINS : groups == 0 && rows > 2 ? 1 : groups;
-  for (int64_t g = 0; g < groups; g++) {
-    int64_t begin = g * rows / groups, end = (g + 1) * rows / groups, n = end - begin;
-    double std = 0, error = 0, factor = exp(1.96 / sqrt(2.0 * (double)n));
-    for (int64_t i = begin; i < end; i++) {
-      std += row[i].std * row[i].std / (double)n;
-      error += row[i].error * row[i].error / (double)n;
-    }
-    dst[0][g] = sqrt(std);
-    dst[1][g] = sqrt(error);
-    dst[2][g] = dst[1][g] / factor;
-    dst[3][g] = dst[1][g] * factor;
-  }
-  return groups;
-}
-
-static int64_t collect_spread(const tt_results *k, int64_t column, spread_row *row)
-{
-  int64_t n = 0;
-  for (int64_t r = 0; r < k->rows; r++) {
-    int64_t cell = r * k->columns + column;
-    double error = k->test.y[cell] - k->test.mean[cell], std = k->test.total[cell];
-    if (isfinite(error) && isfinite(std) && std > 0) row[n++] = (spread_row){std, error};
-  }
-  qsort(row, (size_t)n, sizeof *row, tt_compare_f64);
-  return n;
-}
-
-static tt_err put_spread(const tt_run_page *p, const tt_target *t)
-{
-  char note[TEXT], x_label[TEXT], y_label[TEXT];
-  double dst[4][BINS], end[] = {INFINITY, 0};
-  spread_row *row = NULL;
-  TT_TRY(TT_ALLOC(row, p->k->rows));
-  int64_t rows = collect_spread(p->k, t->first, row), n = group_rows(row, rows, dst);
-  tt_free(row);
-  if (n == 0 || t->count > 1) return TT_OK;
-  for (int64_t i = 0; i < n; i++) {
-    end[0] = fmin(end[0], fmin(dst[0][i], dst[2][i]));
-    end[1] = fmax(end[1], fmax(dst[0][i], dst[3][i]));
-  }
-  tt_chart_series s[] = {
-      tt_chart_ranges(TT_CHART_POINTS, 0, "rows, 95 % range", n, dst[0], dst[1], dst[2], dst[3]),
-      ideal(end)};
-  snprintf(note, TEXT, "groups of about %" PRId64 " rows", rows / n);
-  name_units("predicted std of", p, t, x_label);
-  name_units("rms error of", p, t, y_label);
-  put_chart(p, &(tt_chart){"Spread and error", note, x_label, y_label, 2, s, .is_square = 1});
+  put_ideal(p, &m, least, most, t->count > 1 ? "median, quantiles" : "mean, 95 % range",
+            (tt_chart){"Predicted and measured", note, x_label, y_label, .is_square = 1});
+  tt_free(m.x);
   return TT_OK;
 }
 
-/* Classes: predicted probability against frequency */
-
-/* Ends of the 95 % range of a percentage of n rows. */
-static void set_range(double percent, double n, double *low, double *high)
+/* Point i: a percentage of n rows with its 95 % range. */
+static void set_mark(marks *m, int64_t i, double x, double percent, double n)
 {
   double bar = normal_95 * sqrt(percent * (100 - percent) / n);
-  *low = fmax(percent - bar, 0);
-  *high = fmin(percent + bar, 100);
+  m->x[i] = x;
+  m->y[i] = percent;
+  m->low[i] = fmax(percent - bar, 0);
+  m->high[i] = fmin(percent + bar, 100);
 }
 
-static void put_reliability(const tt_run_page *p, const tt_target *t)
+/* Classes: predicted probability against frequency, in bins. */
+static tt_err put_reliability(const tt_run_page *p, const tt_target *t)
 {
-  static const double end[] = {0, 100};
   const tt_results *k = p->k;
-  double x[BINS] = {0}, y[BINS] = {0}, low[BINS], high[BINS], n[BINS] = {0};
+  double x[BINS] = {0}, y[BINS] = {0}, n[BINS] = {0};
   char note[TEXT];
+  marks m;
+  TT_TRY(marks_create(BINS, &m));
   for (int64_t i = 0; i < k->rows * t->count; i++) {
     int64_t cell = i / t->count * k->columns + t->first + i % t->count;
     double probability = k->test.mean[cell], is_so = k->test.y[cell];
@@ -216,147 +105,83 @@ static void put_reliability(const tt_run_page *p, const tt_target *t)
     y[b] += 100 * is_so;
     n[b]++;
   }
-  for (int b = 0; b < BINS; b++) {
-    x[b] /= n[b];
-    y[b] /= n[b];
-    set_range(y[b], n[b], &low[b], &high[b]);
-  }
-  tt_chart_series s[] = {
-      tt_chart_ranges(TT_CHART_POINTS, 0, "frequency, 95 %", BINS, x, y, low, high), ideal(end)};
-  snprintf(note, TEXT, "rmse of the probabilities %.3g, %" PRId64 " test rows", k->rmse[t->first],
-           t->rows);
-  put_chart(p, &(tt_chart){"Reliability", note, "predicted probability (%)",
-                           "frequency in the test rows (%)", 2, s, .is_square = 1});
+  for (int b = 0; b < BINS; b++) set_mark(&m, b, x[b] / n[b], y[b] / n[b], n[b]);
+  snprintf(note, sizeof note, "rmse of the probabilities %.3g, %" PRId64 " test rows",
+           k->rmse[t->first], t->rows);
+  put_ideal(p, &m, 0, 100, "frequency, 95 %",
+            (tt_chart){"Reliability", note, "predicted probability (%)",
+                       "frequency in the test rows (%)", .is_square = 1});
+  tt_free(m.x);
+  return TT_OK;
 }
 
-/* Calibration */
-
-/* Band: 95 % sampling range of a calibrated model with this number of test rows. */
 static tt_err put_calibration(const tt_run_page *p, const tt_target *t)
 {
-  static const double end[] = {0, 100};
   const tt_results *k = p->k;
-  int64_t n = k->levels;
-  double *x = NULL;
   char note[TEXT];
-  TT_TRY(TT_ALLOC(x, 4 * n));
-  double *y = x + n, *low = y + n, *high = low + n;
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = 100 * k->level[i];
-    y[i] = 100 * k->calibration[i * k->columns + t->first + t->count / 2];
-    set_range(x[i], fmax((double)t->rows, 1), &low[i], &high[i]);
-  }
-  tt_chart_series s[] = {
-      tt_chart_points(TT_CHART_LINE, 0, "predictions", n, x, y), ideal(end),
-      tt_chart_ranges(TT_CHART_BAND, TT_CHART_REFERENCE, NULL, n, x, NULL, low, high)};
-  snprintf(note, TEXT, "gray: 95 %% sampling range of %" PRId64 " rows", t->rows);
-  put_chart(p, &(tt_chart){"Calibration", note, "central interval (%)", "test rows inside (%)", 3,
-                           s, .is_square = 1});
-  tt_free(x);
+  marks m;
+  TT_TRY(marks_create(k->levels, &m));
+  for (int64_t i = 0; i < k->levels; i++)
+    set_mark(&m, i, 100 * k->level[i], 100 * k->calibration[i * k->columns + t->column],
+             (double)t->rows);
+  snprintf(note, sizeof note, "%" PRId64 " test rows", t->rows);
+  put_ideal(p, &m, 0, 100, "rows inside, 95 %",
+            (tt_chart){"Calibration", note, "central interval (%)", "test rows inside (%)",
+                       .is_square = 1});
+  tt_free(m.x);
   return TT_OK;
 }
 
 /* Learning curves */
 
-/* Over how many members the medians are: those that train, from the first to the last epoch. */
-static void describe_members(const tt_loss_history *h, int64_t epochs, char note[TEXT])
+enum { LOSSES = 2, QUANTILES = 3 }; /* training, validation; 0.1, 0.5, 0.9 */
+
+/* Quantiles of the finite losses of the members of a target in an epoch. */
+static void set_quantiles(const tt_run_page *p, const tt_target *t, const float *loss,
+                          int64_t epoch, double *scratch, double *dst)
 {
-  int64_t first = epochs ? (int64_t)h->members[0] : 0,
-          last = epochs ? (int64_t)h->members[epochs - 1] : 0;
-  char range[48];
-  snprintf(range, sizeof range, first == last ? "%" PRId64 : "%" PRId64 " to %" PRId64, first,
-           last);
-  snprintf(note, TEXT, "median, 10-90 %% of %s member%s", range, tt_plural(first));
+  static const double probability[QUANTILES] = {0.1, 0.5, 0.9};
+  int64_t n = 0, epochs = p->k->epochs;
+  for (int64_t m = t->member; m < t->end_member; m++)
+    if (isfinite(loss[m * epochs + epoch])) scratch[n++] = (double)loss[m * epochs + epoch];
+  qsort(scratch, (size_t)n, sizeof *scratch, tt_compare_f64);
+  for (int i = 0; i < QUANTILES; i++)
+    dst[i * epochs + epoch] = tt_sorted_quantile(n, scratch, probability[i]);
 }
 
-/* Medians and bands of both losses. */
-static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt_chart_series *s)
-{
-  static const char *const name[TT_LOSS_KINDS] = {"training", "validation"};
-  while (epochs > 0 && h->members[epochs - 1] == 0) epochs--;
-  for (int64_t i = 0; i < epochs; i++) epoch[i] = (double)(i + 1);
-  for (int i = 0; i < TT_LOSS_KINDS; i++) {
-    double *const *q = h->quantile[i];
-    s[i] = tt_chart_points(TT_CHART_LINE, i, name[i], epochs, epoch, q[1]);
-    s[TT_LOSS_KINDS + i] = tt_chart_ranges(TT_CHART_BAND, i, NULL, epochs, epoch, NULL, q[0], q[2]);
-  }
-}
-
-static void fill_trace(const tt_run_page *p, int64_t m, int64_t points, double *x, double *y)
-{
-  int64_t epochs = p->k->epochs;
-  const float *loss = &p->k->loss_validation[m * epochs];
-  int is_known = 0;
-  for (int64_t e = 0; e < epochs; e++) is_known |= isfinite(loss[e]);
-  if (!is_known) loss = &p->k->loss_train[m * epochs];
-  for (int64_t j = 0; j < points; j++) {
-    int64_t e = points > 1 ? j * (epochs - 1) / (points - 1) : 0;
-    x[j] = (double)(e + 1);
-    y[j] = loss[e];
-  }
-}
-
-/* Thin lines of n members: all, or n of them at equal distances.
- *   values  [n][2][points] */
-static void set_traces(const tt_run_page *p, const tt_loss_history *h, int64_t n, int64_t points,
-                       double *values, tt_chart_series *s)
-{
-  for (int64_t i = 0; i < n; i++) {
-    double *x = values + 2 * i * points, *y = x + points;
-    fill_trace(p, h->first + i * (h->end - h->first) / n, points, x, y);
-    s[i] = tt_chart_points(TT_CHART_TRACE, 1, NULL, points, x, y);
-  }
-}
-
-/* The learning curves: median and quantiles 0.1 and 0.9 over the members, with a thin line for each
- * member behind them. */
 static tt_err put_history(const tt_run_page *p, const tt_target *t)
 {
-  int64_t n = t->end_member - t->member < TRACES ? t->end_member - t->member : TRACES;
-  int64_t epochs = p->k->epochs, points = n > 0 ? TRACE_POINTS / (n * p->shown) : 0;
-  points = points > epochs ? epochs : points < 12 ? 12 : points;
-  tt_chart_series *s = NULL;
-  double *values = NULL;
+  static const char *const name[LOSSES] = {"training", "validation"};
+  const float *loss[LOSSES] = {p->k->loss_train, p->k->loss_validation};
+  int64_t epochs = p->k->epochs, members = t->end_member - t->member;
+  double *epoch = NULL;
+  tt_chart_series s[2 * LOSSES];
   char note[TEXT];
-  tt_loss_history h = {0};
-  tt_err e = tt_loss_history_create(p->k, t->member, &h);
-  if (!e) e = TT_ALLOC(s, BASE + n);
-  if (!e) e = TT_ALLOC(values, epochs + 2 * n * points);
-  if (!e) {
-    set_base(&h, epochs, values, s);
-    set_traces(p, &h, n, points, values + epochs, s + BASE);
-    describe_members(&h, s->points, note);
-    tt_page_chart(p->f, &(tt_chart){"Learning curves", note, "epoch", "loss", BASE + n, s,
-                                    .least_x_step = 1});
+  TT_TRY(TT_ALLOC(epoch, (1 + LOSSES * QUANTILES) * epochs + members));
+  double *scratch = epoch + (1 + LOSSES * QUANTILES) * epochs;
+  for (int64_t e = 0; e < epochs; e++) epoch[e] = (double)(e + 1);
+  for (int i = 0; i < LOSSES; i++) {
+    double *q = epoch + (1 + i * QUANTILES) * epochs;
+    for (int64_t e = 0; e < epochs; e++) set_quantiles(p, t, loss[i], e, scratch, q);
+    s[i] = (tt_chart_series){name[i], epochs, epoch, q + epochs, NULL, NULL, TT_CHART_LINE, i};
+    s[LOSSES + i] =
+        (tt_chart_series){NULL, epochs, epoch, NULL, q, q + 2 * epochs, TT_CHART_BAND, i};
   }
-  tt_free_all(&s, &values);
-  tt_loss_history_free(&h);
-  return e;
-}
-
-/* All charts of a target */
-
-static tt_err put_numbers(const tt_run_page *p, const tt_target *t, int is_sure)
-{
-  labeled_rows l = {0};
-  TT_TRY(collect_rows(p->k, t, &l));
-  put_parity(p, t, &l);
-  put_residuals(p, t, &l);
-  tt_free(l.measured);
-  if (is_sure) TT_TRY(put_calibration(p, t));
-  return put_spread(p, t);
+  snprintf(note, sizeof note, "median, 10-90 %% of up to %" PRId64 " member%s", members,
+           tt_plural(members));
+  tt_page_chart(p->f, &(tt_chart){"Learning curves", note, "epoch", "loss", 2 * LOSSES, s,
+                                  .least_x_step = 1});
+  tt_free(epoch);
+  return TT_OK;
 }
 
 tt_err tt_target_put_charts(const tt_run_page *p, const tt_target *t, int is_sure)
 {
-  tt_err e = TT_OK;
-  if (p->k->rows > 0 && tt_target_is_class(p->k, t->first)) {
-    put_reliability(p, t);
-    if (is_sure) e = put_calibration(p, t);
-  } else if (p->k->rows > 0)
-    e = put_numbers(p, t, is_sure);
   int is_first = t == p->t || t[-1].member != t->member;
-  return e || !is_first ? e : put_history(p, t);
+  if (p->k->rows > 0)
+    TT_TRY(tt_target_is_class(p->k, t->first) ? put_reliability(p, t) : put_parity(p, t));
+  if (p->k->rows > 0 && is_sure) TT_TRY(put_calibration(p, t));
+  return is_first ? put_history(p, t) : TT_OK;
 }
 
 /* R2 of a column: mean squared error / variance of the labels, of `rows` rows. */
@@ -390,11 +215,11 @@ tt_target tt_target_of(const tt_results *k, int64_t first)
   while (t.member < k->members && strcmp(k->owner[t.member], k->ensemble[first]) != 0) t.member++;
   t.end_member = tt_results_ensemble_end(k, t.member);
   snprintf(t.title, sizeof t.title, "%s: %s", k->ensemble[first], k->target[first]);
-  int64_t column = tt_target_is_class(k, first) ? first : first + t.count / 2;
+  t.column = tt_target_is_class(k, first) ? first : first + t.count / 2;
   for (int64_t r = 0; r < k->rows; r++) {
-    int64_t cell = r * k->columns + column;
+    int64_t cell = r * k->columns + t.column;
     t.rows += isfinite(k->test.y[cell]) && isfinite(k->test.mean[cell]);
   }
-  if (!tt_target_is_class(k, first)) t.determination = determination(k, column, t.rows);
+  if (!tt_target_is_class(k, first)) t.determination = determination(k, t.column, t.rows);
   return t;
 }

@@ -75,19 +75,18 @@ tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
 {
   const tt_target *t = &p->t[target];
   const tt_results *k = p->k;
-  int64_t middle = t->first + t->count / 2;
   if (tt_target_is_class(p->k, t->first)) return judge_class(p, t);
-  double r2 = k->score[TT_METRIC_r2][middle];
+  double r2 = k->score[TT_METRIC_r2][t->column];
   if (!isfinite(r2)) r2 = t->determination;
-  tt_target_verdict v = {.error = p->k->rmse[middle], .inside = NAN, .nominal = NAN};
+  tt_target_verdict v = {.error = p->k->rmse[t->column], .inside = NAN, .nominal = NAN};
   v.relative = r2 <= 1 ? sqrt(1 - r2) : (double)NAN;
   v.how_good = words_of_error(v.relative);
   for (int64_t i = 0; i < k->coverage_levels; i++)
     if (fabs(k->coverage_level[i] - 0.9) < 1e-6) {
       v.nominal = 0.9;
-      v.inside = k->coverage[i * k->columns + middle];
+      v.inside = k->coverage[i * k->columns + t->column];
     }
-  int is_point = t->count == 1 && !isfinite(k->score[TT_METRIC_nll][middle]);
+  int is_point = t->count == 1 && !isfinite(k->score[TT_METRIC_nll][t->column]);
   if (is_point || t->rows == 0) v.inside = NAN; /* no variance, so no intervals */
   judge_intervals(&v, (double)t->rows);
   return v;

@@ -4,7 +4,6 @@
 
 #include "core/base/mem.h"
 #include "mpi/comm.h"
-#include "mpi/links.h"
 #include "src/job/job.h"
 
 #include <inttypes.h>
@@ -208,25 +207,6 @@ TT_TEST (node_ranks_number_the_ranks_of_a_node) {
   seen[tt_comm_node_rank(comm)] = 1;
   tt_allreduce_sum_i64(comm, seen, 64);
   for (int i = 0; i < tt_comm_node_ranks(comm); i++) TT_CHECK(seen[i], ==, 1);
-}
-
-/* The link between every two ranks, in both directions: all ranks get the same figures, and none of
- * them follows from a clock that stood still. */
-TT_TEST (all_ranks_know_a_link) {
-  enum { MOST_RANKS = 16 };
-  int ranks = tt_comm_ranks(comm);
-  TT_CHECK(ranks, <=, MOST_RANKS);
-  for (int a = 0; a < ranks; a++)
-    for (int b = 0; b < ranks; b++) {
-      if (a == b) continue;
-      tt_link mine, all[MOST_RANKS];
-      TT_CHECK_OK(tt_link_measure(comm, a, b, &mine));
-      TT_CHECK(mine.rank[0] == a && mine.rank[1] == b, ==, 1);
-      TT_CHECK(mine.latency > 1e-9 && mine.latency < 10.0, ==, 1);
-      TT_CHECK(mine.bandwidth > 1e5 && mine.bandwidth < 1e13, ==, 1);
-      tt_allgatherv(comm, &mine, sizeof mine, all, NULL);
-      for (int r = 0; r < ranks; r++) TT_CHECK(memcmp(&all[r], &mine, sizeof mine), ==, 0);
-    }
 }
 
 /* Slurm promised several tasks but the world has one rank: an error that names the remedy, except
