@@ -15,7 +15,7 @@ one after another (`loop`) and in one network whose convolutions have five group
 seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step. With
 `--device gpu` these are seconds, tutti and PyTorch compute in fp32 and in TF32, and PyTorch's steps are one CUDA
 graph (channels last), or with `eager` none. `teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two or four, in stages or
-by batches or both, in 2 to 8 parts (a batch in one part is not shared),
+by batches or both, in 2 to 8 parts (a batch in one part is not shared), with what `tutti plan` says at most,
 beside DistributedDataParallel and a pipeline of two stages (ScheduleGPipe), without and with two processes for
 each stage; gloo, processes of one thread.
 
@@ -26,6 +26,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import resource
 import socket
 import subprocess
@@ -296,6 +297,15 @@ def time_ranks(program, folder, ranks, settings, epochs):
     return time.perf_counter() - begin
 
 
+def predicted(program, folder, ranks, settings):
+    """How many times as fast as one rank, at most, as `tutti plan` says."""
+    words = [w for s in ("run.directory=planned", *settings) for w in ("--set", s)]
+    text = subprocess.run([program, "plan", "job.json", "--ranks", str(ranks), *words], cwd=folder, check=True,
+                          capture_output=True, text=True).stdout
+    found = re.search(r"at most ([0-9.]+) times as fast as one rank", text)
+    return float(found[1]) if found else None
+
+
 def pipeline_of(net, stage):
     halves = ([net.conv1, net.bn1, net.relu, net.maxpool, net.layer1, net.layer2],
               [net.layer3, net.layer4, net.avgpool, nn.Flatten(), net.fc])
@@ -368,7 +378,8 @@ def teams(program, folder, rounds, steps):
             own = [f"train.parts={parts}", *settings]
             short, long = (time_ranks(program, folder, ranks, own, n) for n in (2, 2 + steps))
             print(json.dumps({"case": "teams", "round": k, "program": "tutti", "ranks": ranks, "parts": parts,
-                              "how": " ".join(settings), "s_per_step": round((long - short) / steps, 4)}), flush=True)
+                              "how": " ".join(settings), "s_per_step": round((long - short) / steps, 4),
+                              "plan": predicted(program, folder, ranks, own)}), flush=True)
         for ranks in (1, 2):
             print(json.dumps({"case": "teams", "round": k, "program": "torch", "ranks": ranks,
                               "how": "DistributedDataParallel",

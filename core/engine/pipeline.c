@@ -161,3 +161,22 @@ int tt_pipeline_is_forward(int64_t parts, int64_t window, int64_t forward, int64
 {
   return forward < parts && forward - backward < window;
 }
+
+double tt_pipeline_bubble(int stages, int64_t parts)
+{
+  return (double)(stages - 1) / (double)(parts + stages - 1);
+}
+
+int64_t tt_pipeline_column_parts(tt_pipeline_grid grid, int64_t parts)
+{
+  return (parts + grid.columns - 1) / grid.columns;
+}
+
+double tt_pipeline_speedup(const tt_model *m, tt_pipeline_grid grid, int64_t parts)
+{
+  blocks b = find_blocks(m);
+  int64_t most = tt_pipeline_column_parts(grid, parts);
+  double balance = (double)cost_of(&b, 0, b.layers) /
+                   (double)least_largest_cost(&b, used_stages(&b, grid.stages));
+  return balance * (1.0 - tt_pipeline_bubble(grid.stages, most)) * (double)parts / (double)most;
+}

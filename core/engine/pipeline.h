@@ -65,5 +65,15 @@ int64_t tt_pipeline_window(int stages, int stage, int64_t parts);
 /* What a stage does after `forward` forward and `backward` backward passes: 1 the next forward
  * pass, 0 the next backward pass. It ends when backward is parts. */
 int tt_pipeline_is_forward(int64_t parts, int64_t window, int64_t forward, int64_t backward);
+
+/* Fraction of the time in which a stage waits, if all have the same cost: (s - 1) / (G + s - 1). */
+double tt_pipeline_bubble(int stages, int64_t parts);
+
+/* How many times as fast as one rank, without the time of the exchange: cost of all layers by that
+ * of the largest stage, less the bubble, times the parts by the most parts of a column. */
+double tt_pipeline_speedup(const tt_model *m, tt_pipeline_grid grid, int64_t parts);
+
+/* Most parts of a column. */
+int64_t tt_pipeline_column_parts(tt_pipeline_grid grid, int64_t parts);
 TT_END_C
 #endif

@@ -82,6 +82,7 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   fprintf(p->out, " ranks, %" PRId64 " member%s in %s", first, tt_plural(first),
           teams == 1 ? "it\n" : "the first");
   if (teams > 1) fprintf(p->out, ", %" PRId64 " in the last\n", last);
+  tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages);
   print_exchange(p);
   return TT_OK;
 }
@@ -98,9 +99,7 @@ static tt_err print_ranks(const tt_job_plan *p, int ranks)
   else
     fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
             ranks, first, tt_plural(first), last, ranks - 1);
-  if (ranks > 1 && last == 0)
-    fprintf(p->out, "ranks      fewer members than ranks: train.parts and run.ranks_per_member let "
-                    "several ranks train one member\n");
+  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks);
   return TT_OK;
 }
 

@@ -25,6 +25,16 @@ extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with o
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context context,
                                  int ranks, tt_path_choice *out);
 
+/* Members that several ranks train together: plan_teams.c. How the ranks of a team share the
+ * members of each cohort, what it can bring at most, and what a rank sends.
+ *   ranks   of the largest team
+ *   stages  run.stages: they share the layers in up to so many stages; 1: only the parts of a batch
+ */
+void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages);
+
+/* What run.ranks_per_member and run.stages would bring where there are more ranks than members. */
+void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks);
+
 typedef struct tt_job_plan {
   const tt_config *cfg;
   tt_data_shape shape; /* rows: as in memory, with `by` those of the pooled ensemble too */

@@ -28,8 +28,8 @@ def more_nodes(job):
 def check_log(log):
     """Each start says how its ranks share a member."""
     first, _, second = log.partition(": queued again")
-    for text, words in ((first, "1 team of 2 ranks"), (first, "the time limit"),
-                        (second, "1 team of 3 ranks"),
+    for text, words in ((first, "4 parts of a batch are dealt 2 + 2"), (first, "the time limit"),
+                        (second, "3 layers in 3 stages: 1 + 1 + 1"),
                         (second, "tutti: resumed from checkpoint"), (second, ": it is done")):
         h.check(words in text, f"\"{words}\" is not in\n{text}")
 
@@ -39,7 +39,7 @@ def check_two_gpus(folder, wanted):
     job = rig.submit(folder, "two", text, "--partition=sites", "--time=10")
     rig.check_done(job, folder / "two", wanted, "two", rig.output(folder, "two", job))
     log = rig.output(folder, "two", job)
-    h.check("1 team of 2 ranks" in log, f"no team of two in\n{log}")
+    h.check("3 layers in 2 stages: 1 + 2" in log, f"no two stages in\n{log}")
 
 
 def main():

@@ -64,12 +64,23 @@ def check_tables():
 
 
 def check_plan():
-    """How many ranks share a member, and what lets them do it."""
+    """How the ranks of a team share a member, and what the ways to do it would bring."""
     deep = ["--set", "model.hidden=[64, 64, 64, 64]", "--set", "train.parts=6"]
-    for ranks, settings, words in ((4, ["--set", "run.stages=4"], "1 team of 4 ranks"),
-                                   (4, ["--set", "run.stages=2", "--set", "run.ranks_per_member=2"], "1 team of 4 ranks"),
-                                   (12, [], "train.parts and run.ranks_per_member let several ranks train one member")):
-        text = tutti("plan", "job.yaml", *deep, "--ranks", str(ranks), *settings).out
+    text = tutti("plan", "job.yaml", *deep, "--ranks", "4", "--set", "run.stages=4").out
+    for words in ("1 team of 4 ranks", "5 layers in 4 stages: 1 + 1 + 1 + 2; with 6 parts a stage "
+                  "waits 33 % of the time", "at most 2.01 times as fast as one rank; a rank sends "
+                  "up to 16.0 KiB a step, "):
+        assert words in text, (words, text)
+    text = tutti("plan", "job.yaml", *deep, "--ranks", "6", "--set", "run.stages=6").out
+    assert "1 of 6 ranks have no layers: 5 stages of 1" in text, text
+    text = tutti("plan", "job.yaml", *deep, "--ranks", "4", "--set", "run.stages=2",
+               "--set", "run.ranks_per_member=2").out
+    for words in ("1 team of 4 ranks", "5 layers in 2 stages: 2 + 3; with 3 parts a stage waits 25 % ",
+                  "2 ranks for each stage, to which the parts of a batch are dealt 3 + 3"):
+        assert words in text, (words, text)
+    text = tutti("plan", "job.yaml", *deep, "--ranks", "12").out
+    for words in ("run.ranks_per_member: 3 at most 3.00 times as fast",
+                  "run.stages: 3 at most 2.17 times as fast (waits 25 %)"):
         assert words in text, (words, text)
 
 

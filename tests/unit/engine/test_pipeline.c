@@ -66,6 +66,8 @@ TT_TEST (stages_are_contiguous_layers_of_the_least_largest_cost) {
       TT_CHECK(layer, ==, m.layers);
       TT_CHECK(param, ==, m.params);
       TT_CHECK(largest, ==, best_cut(&m, 0, used));
+      double speedup = cost(&m, 0, m.layers) / largest * (1.0 - tt_pipeline_bubble(used, 8));
+      TT_CHECK(fabs(tt_pipeline_speedup(&m, (tt_pipeline_grid){used, 1}, 8) - speedup), <, 1e-9);
     }
   }
 }
@@ -208,7 +210,10 @@ static int64_t run(int stages, int64_t parts)
 TT_TEST (every_order_ends_and_waits_as_the_formula_says) {
   for (int stages = 1; stages <= MOST_STAGES; stages++)
     for (int64_t parts = 1; parts < 20; parts++) {
-      TT_CHECK(run(stages, parts), ==, 2 * (parts + stages - 1));
+      int64_t time = run(stages, parts);
+      TT_CHECK(time, ==, 2 * (parts + stages - 1));
+      double waits = 1.0 - (double)(2 * parts) / (double)time;
+      TT_CHECK(fabs(waits - tt_pipeline_bubble(stages, parts)), <, 1e-12);
       TT_CHECK(tt_pipeline_window(stages, stages - 1, parts), ==, 1);
     }
 }
