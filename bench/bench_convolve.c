@@ -4,8 +4,9 @@
  *
  * Layers of residual networks of images, for batches of ROWS rows (default 32): 3 x 3 and 1 x 1 with
  * 64 to 512 channels, and the 1 x 1 layers of ResNet-50. Of each, one line of JSON: GFLOP/s of the
- * result, of the gradient of the inputs and of that of the weights, as the best of pieces of
- * SECONDS / 5 (default 0.5) of processor time; and the roof, multiply-adds in registers, measured just before. */
+ * result, of the gradient of the inputs and of that of the weights, by the processor time of the
+ * fastest call within SECONDS (default 0.5); and the roof, multiply-adds in registers, measured
+ * just before. */
 #include "bench/roof.h"
 #include "core/base/mem.h"
 #include "core/model/model.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PIECES = 5 };
+enum { LEAST_CALLS = 3 };
 
 /* A layer `out` channels, size x size, of `in` channels with side x side pixels. */
 typedef struct layer_case {
@@ -79,20 +80,16 @@ static void compute(work w, const tt_cpu_front_pass *p, float *dx, float *gradie
   }
 }
 
-/* Seconds of one call: the best piece. */
+/* Seconds of the fastest call: other programs only slow it down. */
 static double time_of(work w, const tt_cpu_front_pass *p, float *dx, float *gradient,
                       double seconds)
 {
-  double best = 1e9;
-  compute(w, p, dx, gradient);
-  for (int k = 0; k < PIECES; k++) {
-    double begin = seconds_used(), now = begin;
-    int calls = 0;
-    for (; now - begin < seconds / PIECES || !calls; calls++) {
-      compute(w, p, dx, gradient);
-      now = seconds_used();
-    }
-    if ((now - begin) / calls < best) best = (now - begin) / calls;
+  double best = 1e9, first = seconds_used(), begin = first;
+  for (int calls = 0; begin - first < seconds || calls < LEAST_CALLS; calls++) {
+    compute(w, p, dx, gradient);
+    double now = seconds_used();
+    if (now - begin < best) best = now - begin;
+    begin = now;
   }
   return best;
 }

@@ -126,8 +126,9 @@ typedef struct tt_kernels {
   void (*convolve)(const tt_convolution *c, const float *a, const float *bias, const float *x,
                    float *y, int64_t ld, int64_t n);
   /* g[o * output_step + c * channel_step + key] = sum over blocks of rows; of each the sum over the
-   * pairs of the key, then over its rows, of d[o][at] x[c][from];  gb[o] = sum of d[o], unless
-   * NULL. There are channel_step keys. */
+   * pairs of the key, then over its rows, of d[o][at] x[c][from], in 16 lanes. With one key and 64
+   * channels or more, the sum over blocks of 128 values, each added in order.  gb[o] = sum of d[o],
+   * unless NULL. There are channel_step keys. */
   void (*convolve_gradient)(const tt_convolution *c, const float *d, const float *x, float *g,
                             float *gb, int64_t ld, int64_t n);
   /* Windows are keys of the taps; share = 1 / values of a window. The gradients are added to dx. */

@@ -19,6 +19,7 @@
 #include "src/cpu/kernels/kernels_gemm_body.h"
 #include "src/cpu/kernels/kernels_layers_body.h"
 #include "src/cpu/kernels/kernels_front_body.h"
+#include "src/cpu/kernels/kernels_conv_gradient_body.h"
 #include "src/cpu/kernels/kernels_batch_norm_body.h"
 #include "src/cpu/kernels/kernels_loss_body.h"
 #include "src/cpu/kernels/kernels_optimizer_body.h"

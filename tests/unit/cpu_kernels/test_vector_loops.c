@@ -1,10 +1,12 @@
 /* test_vector_loops.c — the loops of every instruction set draw the rows of the plain functions,
- * gather the values of these rows, have the same gradients for few rows as for many, and equal the
- * scalar rows of the table of activations up to rounding; NaN in gives NaN out. */
+ * gather the values of these rows, have the same gradients for few rows as for many, and equal
+ * sums in double and the scalar rows of the table of activations up to rounding; NaN in gives NaN
+ * out. */
 #include "src/cpu/kernels/kernels.h"
 #include "tests/support/check.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The vector loops of one instruction set equal the scalar table rows up to rounding. */
 static void same_activation(const tt_kernels *k, tt_activation a)
@@ -92,6 +94,75 @@ TT_TEST (gradients_of_few_rows_have_the_bits_of_many) {
           if (tt_kernels_get((tt_simd)simd, &k)) continue;
           same_gradient(k, widths[o], widths[i], rows);
         }
+}
+
+enum { CONV_OUT = 13, CONV_IN = 66, CONV_POSITIONS = 5, CONV_LD = 656, CONV_KEYS = 3 };
+
+/* On profiles of 5 positions, for the gradient of the weights of `outputs` channels. */
+static tt_convolution profile_convolution(int64_t outputs, int64_t channels, int64_t keys,
+                                          int32_t list[3][CONV_POSITIONS * CONV_KEYS])
+{
+  int32_t pairs = 0;
+  for (int64_t key = 0; key < keys; key++)
+    for (int64_t p = 0; p < CONV_POSITIONS; p++) {
+      int64_t from = p + key - keys / 2;
+      if (!p) list[0][key] = pairs;
+      if (from < 0 || from >= CONV_POSITIONS) continue;
+      list[1][pairs] = (int32_t)p, list[2][pairs++] = (int32_t)from;
+    }
+  list[0][keys] = pairs;
+  return (tt_convolution){.outputs = outputs,
+                          .channels = channels,
+                          .output_step = channels * keys,
+                          .channel_step = keys,
+                          .positions = CONV_POSITIONS,
+                          .from_positions = CONV_POSITIONS,
+                          .taps = {keys, list[0], list[1], list[2]}};
+}
+
+/* The gradients equal sums in double up to rounding; some outputs alone have the same bits. */
+static void conv_gradient_is_sum(const tt_kernels *k, int64_t channels, int64_t keys, int64_t rows,
+                                 float *g)
+{
+  enum { FIRST = 5 };
+  static float d[CONV_OUT * CONV_POSITIONS * CONV_LD], x[CONV_IN * CONV_POSITIONS * CONV_LD];
+  static float some[CONV_OUT * CONV_IN * CONV_KEYS];
+  int32_t list[3][CONV_POSITIONS * CONV_KEYS];
+  tt_convolution c = profile_convolution(CONV_OUT, channels, keys, list);
+  fill(CONV_OUT * CONV_POSITIONS, CONV_LD, rows, d);
+  fill(channels * CONV_POSITIONS, CONV_LD, rows, x);
+  k->convolve_gradient(&c, d, x, g, NULL, CONV_LD, rows);
+  c.outputs -= FIRST;
+  k->convolve_gradient(&c, d + FIRST * CONV_POSITIONS * CONV_LD, x, some, NULL, CONV_LD, rows);
+  for (int64_t w = 0; w < CONV_OUT * c.output_step; w++) {
+    int64_t o = w / c.output_step, i = w % c.output_step / keys, key = w % keys;
+    double sum = 0.0;
+    for (int32_t t = list[0][key]; t < list[0][key + 1]; t++)
+      for (int64_t r = 0; r < rows; r++)
+        sum += (double)d[(o * CONV_POSITIONS + list[1][t]) * CONV_LD + r] *
+               (double)x[(i * CONV_POSITIONS + list[2][t]) * CONV_LD + r];
+    TT_CHECK(fabs((double)g[w] - sum), <, 1e-6 * (double)(CONV_POSITIONS * rows));
+    if (o >= FIRST) TT_CHECK(some[w - FIRST * c.output_step], ==, g[w]);
+  }
+}
+
+/* Also with the bits of the widest vectors, where the arithmetic is the same. Rows and channels lie
+ * on both sides of the sizes from which on the loops take blocks, or channels side by side. */
+TT_TEST (gradients_of_convolutions_are_sums_with_the_same_bits) {
+  static float first[CONV_OUT * CONV_IN * CONV_KEYS], g[CONV_OUT * CONV_IN * CONV_KEYS];
+  const int64_t many[] = {16, 32, 144, 640};
+  for (int way = 0; way < 16; way++) {
+    int64_t channels = way & 1 ? CONV_IN : 3, keys = way & 2 ? CONV_KEYS : 1, rows = many[way / 4];
+    const char *arithmetic = NULL;
+    for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
+      const tt_kernels *k;
+      if (tt_kernels_get((tt_simd)simd, &k)) continue;
+      conv_gradient_is_sum(k, channels, keys, rows, arithmetic ? g : first);
+      for (int64_t w = 0; arithmetic && w < CONV_OUT * channels * keys; w++)
+        if (!strcmp(k->arithmetic, arithmetic)) TT_CHECK(g[w], ==, first[w]);
+      if (!arithmetic) arithmetic = k->arithmetic;
+    }
+  }
 }
 
 /* The first `columns` columns of a table, or those that are picked; padded to a multiple of 16. */
