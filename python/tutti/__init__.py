@@ -13,11 +13,12 @@ from .prediction import Prediction
 from .places import find_library, find_program
 from .program import Error, InputError, Stopped
 from .run import Run
+from .search import TuttiSearch
 from .tables import train, tune
 from .trainer import Trainer, write_model
 from .version import __version__
 __all__ = [
     "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
-    "Model", "Prediction", "Run", "Stopped", "Trainer", "__version__", "campaign", "find_library",
-    "find_program", "open_run", "train", "tune", "write_model",
+    "Model", "Prediction", "Run", "Stopped", "Trainer", "TuttiSearch", "__version__", "campaign",
+    "find_library", "find_program", "open_run", "train", "tune", "write_model",
 ]

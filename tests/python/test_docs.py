@@ -100,7 +100,7 @@ class Docs(unittest.TestCase):
     def test_manual(self):
         names = {}
         printed, count = run_blocks("docs/python.md", names)
-        self.assertEqual(count, 13)
+        self.assertEqual(count, 14)
         for text in ("(4,) (5,)", "(2, 5) (10, 5)", "78 ", "did you mean 'epochs'?", "submitted",
                      "epistemic"):
             self.assertIn(text, printed)

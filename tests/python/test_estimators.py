@@ -151,9 +151,11 @@ class ScikitLearn(unittest.TestCase):
 
     def test_checks_of_scikit_learn(self):
         warnings.simplefilter("ignore")
-        for kind in (tutti.EnsembleRegressor, tutti.EnsembleClassifier):
-            failed, passed = run_checks(kind(**BETTER))
-            print(f"\n{kind.__name__}, scikit-learn {sklearn.__version__}: {len(passed)} checks "
+        both = [kind(**BETTER) for kind in (tutti.EnsembleRegressor, tutti.EnsembleClassifier)]
+        searches = [tutti.TuttiSearch(clone(one), n_trials=2, folds=2) for one in both]
+        for estimator in both + searches:
+            failed, passed = run_checks(estimator)
+            print(f"\n{estimator}, scikit-learn {sklearn.__version__}: {len(passed)} checks "
                   f"passed, failed as expected: {sorted(failed)}")
             self.assertEqual({name: why for name, why in failed.items() if name not in EXPECTED},
                              {})
