@@ -162,9 +162,10 @@ class Ensemble(PartialFit, FramesOut):
     def _fit_in_memory(self, given: fitting.Given, resume: Optional[bool]) -> None:
         earlier = getattr(self, "run_", None) if resume else None
         earlier = earlier if isinstance(earlier, Run) else None
-        data = io.BytesIO()
-        text = given.write(data)
-        key = hashlib.blake2b(data.getbuffer(), key=hashlib.sha256(text.encode()).digest()).digest()
+        written = io.BytesIO()
+        text = given.write(written)
+        data = written.getvalue()
+        key = hashlib.blake2b(data, key=hashlib.sha256(text.encode()).digest()).digest()
         if earlier and earlier.key == key and earlier.complete():
             return
         old = earlier.checkpoint() if earlier else {}
@@ -174,7 +175,7 @@ class Ensemble(PartialFit, FramesOut):
         files = {"job.yaml": text.encode()}
         try:
             training.train(load(find_library(self.program)), given.job, text,
-                           {"data.h5": data.getbuffer(), **old}, self._options()["quiet"], files)
+                           {"data.h5": data, **old}, self._options()["quiet"], files)
         finally:
             made = Run(None, self.program, files=files, key=key)
             if made.complete() or made.checkpoint():

@@ -63,6 +63,7 @@ class Dicts(unittest.TestCase):
         x, y = numbers()
         for wrong, kind, text in (
                 (x + 1j, ValueError, "Complex data not supported"),
+                (x.astype("datetime64[s]"), TypeError, "dates or times"),
                 (np.empty((0, 3)), ValueError, "0 sample"),
                 (np.empty((3, 0)), ValueError, "0 feature"),
                 (np.array([["a", "b"]] * 3), ValueError, "could not convert"),

@@ -133,6 +133,9 @@ def _numbers(values: Any, what: str, names: Optional[Sequence[str]] = None) -> n
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise ValueError(f"{what}: Complex data not supported")
+    if array.dtype.kind in "mM":
+        raise TypeError(f"{what} has dates or times, {array.dtype}; give numbers, for example "
+                        "(t - t0) / np.timedelta64(1, 'D'), and sine and cosine of what repeats")
     try:
         return np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
