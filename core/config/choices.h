@@ -18,6 +18,7 @@ TT_BEGIN_C
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_BY_SMALLS(X, P) X(P, pooled) X(P, none)
 #define TT_BY_TRANSFERS(X, P) X(P, none) X(P, pooled)
+#define TT_BY_NORMALIZES(X, P) X(P, group) X(P, common)
 #define TT_COMBINES(X, P) X(P, mean) X(P, weights) X(P, top_k) X(P, greedy)
 #define TT_RECALIBRATES(X, P) X(P, auto) X(P, none) X(P, all)
 #define TT_COMBINE_UNITS(X, P) X(P, member) X(P, network)
@@ -37,6 +38,7 @@ TT_BEGIN_C
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_by_small, TT_BY_SMALL, by_small, TT_BY_SMALLS)                                              \
   X(tt_by_transfer, TT_BY_TRANSFER, by_transfer, TT_BY_TRANSFERS)                                  \
+  X(tt_by_normalize, TT_BY_NORMALIZE, by_normalize, TT_BY_NORMALIZES)                              \
   X(tt_combine, TT_COMBINE, combine, TT_COMBINES)                                                  \
   X(tt_recalibrate, TT_RECALIBRATE, recalibrate, TT_RECALIBRATES)                                  \
   X(tt_combine_unit, TT_COMBINE_UNIT, combine_unit, TT_COMBINE_UNITS)                              \

@@ -35,7 +35,7 @@ typedef struct group_maker {
   int64_t *first, *order; /* [values.count + 1], [rows] of tt_by_sort_rows */
   int64_t targets;        /* of the ensemble */
   int32_t *column;        /* [targets] */
-  tt_scaler common;       /* of by_transfer: the inputs of all groups; empty: none */
+  tt_scaler common;       /* of all rows, for by_transfer and by_normalize; empty: none */
   group_rows now;         /* the group that is being added */
   tt_dataset *d;          /* result */
 } group_maker;
@@ -221,7 +221,8 @@ static tt_err add_pooled(group_maker *m)
 {
   const tt_dataset *all = m->l->d;
   int pooled = m->l->cfg->top_by_small == TT_BY_SMALL_pooled;
-  int shared = m->l->cfg->top_by_transfer == TT_BY_TRANSFER_pooled;
+  int shared = m->l->cfg->top_by_transfer == TT_BY_TRANSFER_pooled ||
+               m->l->cfg->top_by_normalize == TT_BY_NORMALIZE_common;
   if (!pooled && !shared) return TT_OK;
   const tt_raw_dataset raw = {.name = m->l->file,
                               .rows = all->rows,
@@ -241,8 +242,8 @@ static tt_err add_pooled(group_maker *m)
   return e;
 }
 
-/* Normalize the inputs of a group as those of all rows. */
-static void use_common_inputs(const group_maker *m, tt_dataset *one)
+/* Normalize the inputs of a group, and with by_normalize its targets, as those of all rows. */
+static void use_common_scales(const group_maker *m, tt_dataset *one)
 {
   const tt_scaler *src = &m->common;
   tt_scaler *dst = &one->scaler;
@@ -253,6 +254,13 @@ static void use_common_inputs(const group_maker *m, tt_dataset *one)
   memcpy(dst->x_lambda, src->x_lambda, bytes);
   memcpy(dst->x_fill, src->x_fill, bytes);
   tt_scaler_normalize_inputs(dst, one->rows, m->now.x, one->x);
+  if (m->l->cfg->top_by_normalize != TT_BY_NORMALIZE_common) return;
+  bytes = (size_t)src->targets * sizeof(double);
+  memcpy(dst->y_mean, src->y_mean, bytes);
+  memcpy(dst->y_scale, src->y_scale, bytes);
+  memcpy(dst->y_lambda, src->y_lambda, bytes);
+  for (int64_t i = 0; i < one->rows * dst->targets; i++)
+    one->y[i] = (float)tt_scaler_normalize_target(dst, i % dst->targets, m->now.y[i]);
 }
 
 /* A group whose values cannot be normalized is counted as a small one too. */
@@ -279,7 +287,7 @@ static tt_err add_group(group_maker *m, int64_t group)
     tt_log_root(TT_LOG_DEBUG, "by: group %s: %s", m->values.name[group], tt_err_last());
     e = TT_OK;
   }
-  if (!e && one) use_common_inputs(m, one);
+  if (!e && one) use_common_scales(m, one);
   if (!e && one) e = append(m, one, m->values.name[group], g->row);
   if (!e && !one) {
     groups->small_rows[groups->small] = g->rows;

@@ -12,8 +12,11 @@
 #include "src/export/export_internal.h"
 #include "src/predict/prediction_block.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void cohort_free(tt_export_cohort *k)
 {
@@ -195,10 +198,21 @@ static tt_err write_model(FILE *file, void *model)
   return write[x->format](x, file);
 }
 
+static const char *const format_file[] = {
+#define X(name, file, meaning) file,
+    TT_EXPORT_FORMATS(X)
+#undef X
+};
+
 static tt_err export_model(const tt_trained_ensembles *all, const tt_trained_ensemble *groups,
                            const char *model, const char *file, tt_export_format format,
-                           const char *meaning)
+                           tt_log_level level)
 {
+  static const char *const meaning[] = {
+#define X(name, file, meaning) meaning,
+      TT_EXPORT_FORMATS(X)
+#undef X
+  };
   char hash[TT_HASH_TEXT];
   tt_axis_labels labels = {0};
   tt_export_model x = {.format = format,
@@ -231,9 +245,8 @@ static tt_err export_model(const tt_trained_ensembles *all, const tt_trained_ens
   if (!e) e = tt_file_print_local(file, write_model, &x);
   if (groups) members = groups->members;
   if (!e)
-    tt_log_root(TT_LOG_INFO,
-                "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
-                meaning, members, tt_plural(members), x.columns_in, tt_plural(x.columns_in),
+    tt_log_root(level, "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
+                meaning[format], members, tt_plural(members), x.columns_in, tt_plural(x.columns_in),
                 x.columns, tt_plural(x.columns), file);
   for (int64_t i = 0; i < x.cohorts; i++) cohort_free(&x.cohort[i]);
   tt_free_all(&x.cohort, &x.network);
@@ -243,32 +256,86 @@ static tt_err export_model(const tt_trained_ensembles *all, const tt_trained_ens
   return e;
 }
 
+/* Letters, digits and UTF-8 remain; urllib.parse.unquote of Python gives the name back. */
+static void put_file_name(const char *directory, const char *group, const char *suffix,
+                          char path[TT_PATH_MAX])
+{
+  char name[TT_PATH_MAX], *end = name;
+  for (const char *c = group; *c && end < name + sizeof name - 16; c++) {
+    int plain = isalnum((unsigned char)*c) || (unsigned char)*c > 127 || strchr(" -_,()+=@~", *c);
+    if (plain || (*c == '.' && c > group))
+      *end++ = *c;
+    else
+      end += sprintf(end, "%%%02X", (unsigned char)*c);
+  }
+  strcpy(end, suffix);
+  tt_path_join(directory, name, path);
+}
+
+/* A file for each group that can predict. */
+static tt_err export_each_group(const tt_trained_ensembles *all, const char *model,
+                                const char *directory, const tt_export_options *o)
+{
+  const tt_trained_ensemble *groups = all->at[0];
+  int64_t files = 0;
+  int exists;
+  TT_TRY(tt_file_exists(directory, &exists));
+  if (exists && !o->force)
+    return TT_FAIL(CANTCREAT,
+                   "%s exists: give the name of a new directory, or --force to replace its files",
+                   directory);
+  TT_TRY(tt_directory_create(directory));
+  for (int64_t g = 0; g < groups->ensembles; g++) {
+    char path[TT_PATH_MAX];
+    tt_trained_ensemble *one = NULL;
+    const tt_trained_ensembles own = {.at = &one, .count = 1, .hash = all->hash};
+    if (!tt_export_can_predict(groups, g)) continue;
+    put_file_name(directory, groups->groups->name[g], strrchr(format_file[o->format], '.'), path);
+    tt_err e = tt_file_check_output(path, o->force, (const char *const[]){o->model, NULL});
+    if (!e) e = tt_by_groups_extract(groups, g, &one);
+    if (!e) e = export_model(&own, NULL, model, path, o->format, TT_LOG_DEBUG);
+    tt_trained_ensemble_destroy(&one);
+    if (e) return e;
+    files++;
+  }
+  tt_log_root(TT_LOG_INFO, "%s: a file for each group, %" PRId64 " file%s", directory, files,
+              tt_plural(files));
+  return TT_OK;
+}
+
+/* One file for all groups of `all`, which has them. */
+static tt_err export_groups_together(tt_trained_ensembles *all, const char *model, const char *file,
+                                     tt_export_format format)
+{
+  tt_trained_ensemble *groups = all->at[0];
+  int64_t first = 0; /* the group that stands for all of them */
+  while (first < groups->ensembles - 1 && !tt_export_can_predict(groups, first)) first++;
+  tt_err e = tt_by_groups_extract(groups, first, &all->at[0]);
+  if (!e) e = export_model(all, groups, model, file, format, TT_LOG_INFO);
+  tt_trained_ensemble_destroy(&groups);
+  return e;
+}
+
 tt_err tt_export_local(const tt_export_options *o)
 {
-  static const char *const name[] = {
-#define X(name, file, meaning) file,
-      TT_EXPORT_FORMATS(X)
-#undef X
-  };
-  static const char *const meaning[] = {
-#define X(name, file, meaning) meaning,
-      TT_EXPORT_FORMATS(X)
-#undef X
-  };
   tt_trained_ensembles all = {0};
-  const char *file = o->output ? o->output : name[o->format];
-  TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
-  TT_TRY(tt_model_read_group_local(o->model, NULL, 0,
-                                   (tt_model_choice){o->group, o->format == TT_EXPORT_c}, &all));
+  const char *file = o->output ? o->output : format_file[o->format];
+  if (o->group && o->format == TT_EXPORT_torch)
+    return TT_FAIL(USAGE,
+                   "--torch writes all groups: leave --group out, and choose in Python with "
+                   "Ensemble(group=\"%s\")",
+                   o->group);
+  TT_TRY(tt_model_read_group_local(o->model, NULL, 0, (tt_model_choice){o->group, 1}, &all));
   char *path = realpath(o->model, NULL);
-  tt_trained_ensemble *groups = all.at[0]->groups ? all.at[0] : NULL;
-  int64_t first = 0; /* the group that stands for all of them */
-  while (groups && first < groups->ensembles - 1 && !tt_export_can_predict(groups, first)) first++;
-  tt_err e = groups ? tt_by_groups_extract(groups, first, &all.at[0]) : TT_OK;
-  if (!e)
-    e = export_model(&all, groups, path ? path : o->model, file, o->format, meaning[o->format]);
+  const char *model = path ? path : o->model;
+  int each = all.at[0]->groups && o->format == TT_EXPORT_onnx;
+  tt_err e = each ? export_each_group(&all, model, o->output ? o->output : "models", o)
+                  : tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL});
+  if (!e && !each && all.at[0]->groups)
+    e = export_groups_together(&all, model, file, o->format);
+  else if (!e && !each)
+    e = export_model(&all, NULL, model, file, o->format, TT_LOG_INFO);
   free(path);
-  tt_trained_ensemble_destroy(&groups);
   tt_trained_ensembles_destroy(&all);
   return e;
 }

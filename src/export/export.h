@@ -19,8 +19,8 @@ typedef enum tt_export_format {
 
 typedef struct tt_export_options {
   const char *model;  /* model.h5 */
-  const char *output; /* NULL: the name of the table */
-  const char *group;  /* of the model (`by`); NULL: it has none, or all groups, as C */
+  const char *output; /* NULL: the name of the table; a directory for all groups as ONNX: models */
+  const char *group;  /* of the model (`by`); NULL: it has none, or all groups */
   tt_export_format format;
   int force; /* 1 = replace the output if it exists */
 } tt_export_options;

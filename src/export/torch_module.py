@@ -3,6 +3,7 @@
     from model import Ensemble              # the name of this file
     mean, total, aleatoric, epistemic = Ensemble()(x)
     mean, variance = Ensemble().members(x)
+    Ensemble(group="Oslo")                   # a model that was trained with `by`: choose the group
 
 x (row, input) and the results (row, column) are in the units of the training data; input_name,
 input_units, level_name, column_ensemble, column_label and column_units of an ensemble say what they
@@ -203,19 +204,22 @@ def transforms(by):
     return np.array([name if name in TRANSFORM else "identity" for name in by])
 
 
-def read_cohort(f, ensembles, column):
-    """Ensembles of one network, or an ensemble of several; its columns begin at `column`."""
+def read_cohort(f, s, ensembles, column):
+    """Ensembles of one network, or an ensemble of several; its columns begin at `column`; s: the scales."""
     first, count = f["ensemble_first"][()], f["ensemble_members"][()]
     members = np.arange(first[ensembles[0]], first[ensembles[-1]] + count[ensembles[-1]])
     members = members[f["member_weight"][()][members] > 0]
+    if not len(members):
+        raise ValueError("no member can predict: all diverged")
     weight, network_of = f["member_weight"][()][members], f["net/network_of_member"][()][members]
     of = f["ensemble_of_member"][()][members].astype(np.int64) - ensembles[0]
     networks = [read_network(f, k, members[network_of == k]) for k in np.unique(network_of)]
-    net, s = networks[0], f["scaler"]
+    net = networks[0]
     outputs, quantities = {"mean_variance": (2, 1), "quantiles": (net["levels"], net["levels"]), "softmax": (
         net["levels"], net["levels"] + 1)}.get(net["output"], (1, 1))
     target = f["ensemble_column"][()][ensembles]
     target = target[:, target[0] >= 0].repeat(quantities, 1).ravel()
+    column = ensembles[0] * len(target) if "by" in f else column
     fitted = f.get("calibration", {})
     std, noise = (fitted[name][column:column + len(target)] if name in fitted else np.full(len(target), other)
                   for name, other in (("std_scale", 1.0), ("noise", 0.0)))
@@ -235,16 +239,29 @@ def read_cohort(f, ensembles, column):
     return cohort
 
 
-def read_model(f):
+def find_group(f, group):
+    """Number of the ensemble of a group, for a small group of that of all rows."""
+    names = list(texts(f["ensemble_name"]))
+    if "(pooled)" in names and "by/small_name" in f and group in texts(f["by/small_name"]):
+        group = "(pooled)"
+    if group not in names:
+        raise ValueError(f"no group {group!r}; choose one of the {len(names)}, for example {names[-1]!r}")
+    return names.index(group)
+
+
+def read_model(f, group=None):
     """What predictions need of an open model.h5: the members with a weight, and all scales."""
     s, first, of = f["scaler"], f["ensemble_first"][()], f["net/network_of_member"][()]
+    groups = np.split(np.arange(len(first)), 1 + np.nonzero(np.diff(of[first]))[0])
+    if group is not None or "by" in f:
+        groups = [[find_group(f, group)]]
+        s = {name: item[groups[0][0]] if item.dtype.kind == "f" else item for name, item in s.items()}
     column = f.get("network_input_column", np.arange(len(s["x_mean"])))[()].astype(np.int64)
     kind = f.get("network_input_kind", np.zeros(len(column)))[()]
     amounts = lambda name, other: np.where(kind == 0, s[name][()][column] if name in s else other, other)
-    groups = np.split(np.arange(len(first)), 1 + np.nonzero(np.diff(of[first]))[0])
     cohorts, columns = [], 0
     for ensembles in groups:
-        cohorts.append(read_cohort(f, ensembles, columns))
+        cohorts.append(read_cohort(f, s, np.array(ensembles), columns))
         columns += len(cohorts[-1]["scale"])
     join = lambda name: np.concatenate([cohort[name] for cohort in cohorts])
     return {"cohorts": cohorts, "x_mean": amounts("x_mean", 0.0), "x_scale": amounts("x_scale", 1.0),
@@ -413,10 +430,10 @@ class Cohort(nn.Module):
 class Ensemble(nn.Module):
     """x (row, input) -> mean, total, aleatoric and epistemic standard deviation (row, column)."""
 
-    def __init__(self, file=None):
+    def __init__(self, file=None, group=None):
         super().__init__()
         with h5py.File(file or io.BytesIO(base64.b64decode(MODEL))) as model:
-            f = read_model(model)
+            f = read_model(model, group)
         for name in ("input_name", "input_units", "level_name", "column_ensemble", "column_label",
                      "column_units", "member_ensemble", "member_index"):
             setattr(self, name, f[name])

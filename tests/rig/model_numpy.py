@@ -8,7 +8,7 @@ from rig import h5py, np, ROOT
 TORCH_MODULE = ROOT / "src/export/torch_module.py"
 
 
-def read_model(file):
+def read_model(file, group=None):
     """What the module of PyTorch reads from model.h5, without PyTorch."""
     torch = unittest.mock.MagicMock()
     torch.nn.Module = object
@@ -16,7 +16,7 @@ def read_model(file):
         space = {}
         exec(TORCH_MODULE.read_text(), space)
     with h5py.File(file) as f:
-        return space["read_model"](f)
+        return space["read_model"](f, group)
 
 
 erf = np.vectorize(__import__("math").erf, otypes=[float])

@@ -10,6 +10,8 @@ import resource
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+import model_numpy
+import onnx_numpy
 from rig import (check, check_same, h5py, kill_when_saved, np, package, run, test, tutti,
                  write_json)
 
@@ -112,7 +114,8 @@ def check_predictions(rows):
 
 def check_refused(rows):
     tutti("predict", "out/model.h5", "new.csv", "--group", "Osla", code=64, says="did you mean 'Oslo'")
-    tutti("export", "out/model.h5", "--onnx", code=64, says="choose one with --group")
+    tutti("export", "out/model.h5", "--torch", "--group", "Oslo", code=64, says="writes all groups")
+    tutti("export", "out/model.h5", "--onnx", "-o", ".", code=73, says="exists")
     tutti("export", "out/model.h5", "--c", "-o", "Oslo.c", "--group", "Oslo")
     check("Oslo_predict(const double *x" in pathlib.Path("Oslo.c").read_text(), "Oslo.c")
     for change, says in (({"search": {"preset": "good"}}, "by and search cannot be used together"),
@@ -150,6 +153,43 @@ def check_export(model, new, names, transformed=""):
             check(predict(name.encode(), x, *at) == own[i], f"C: {name}")
             want = [f[k][i, 0] for k in names]
             check(np.allclose(out, want, rtol=1e-4, atol=1e-6, equal_nan=True), (name, list(out), want))
+
+
+def check_export_each(rows):
+    """ONNX has a file for each group, the module of PyTorch takes the group: both predict as tutti does."""
+    tutti("export", "out/model.h5", "--onnx", "-o", "each")
+    stations = [n for n in SIZES if n != "tiny"] + ["(pooled)"]
+    check({p.name for p in pathlib.Path("each").iterdir()} == {f"{n}.onnx" for n in stations}, "each")
+    x = np.array([[float(r["a"]), float(r["b"])] for r in rows[:30]])
+    for name in stations:
+        tutti("predict", "out/model.h5", "new.csv", "-o", "g.h5", "--force", "--group", name)
+        got = onnx_numpy.run(f"each/{name}.onnx", x)[0]
+        read = model_numpy.read_model("out/model.h5", name)
+        module = dict(zip(("mean", "total", "aleatoric", "epistemic"), model_numpy.predict(read, x)))
+        with h5py.File("g.h5") as f:
+            for k, key in (("mean", "y_pred_mean"), ("total", "y_pred_std"), ("epistemic", "y_pred_std_epistemic")):
+                want = f[key][:30]
+                check(np.allclose(got[k], want, rtol=1e-4, atol=1e-5), f"ONNX {name}: {k}")
+                check(np.allclose(module[k], want, rtol=1e-4, atol=1e-5), f"PyTorch {name}: {k}")
+    try:
+        check(not model_numpy.read_model("out/model.h5", "Nowhere"), "a group that does not exist")
+    except ValueError as e:
+        check("choose one of the 7" in str(e), e)
+
+
+def check_common(rows):
+    """by_normalize: all groups have the scales of all rows; with one group both choices give the same."""
+    job = {**JOB, "train": {"epochs": 200}, "calibration": {}}
+    train("common", "d.csv", {**job, "by_normalize": "common"})
+    with h5py.File("common/model.h5") as m, h5py.File("common/results.h5") as r:
+        for k in ("x_mean", "x_scale", "y_mean", "y_scale"):
+            check((m[f"scaler/{k}"][()] == m[f"scaler/{k}"][0]).all(), k)
+        check((r["ensemble_rmse"][1:] < 6).all(), r["ensemble_rmse"][()])
+    write_rows("alone.csv", [r for r in rows if r["station"] == "Oslo"])
+    for name in ("group", "common"):
+        train(f"alone_{name}", "alone.csv", {**JOB, "by_normalize": name})
+    with h5py.File("alone_group/model.h5") as a, h5py.File("alone_common/model.h5") as b:
+        check(np.array_equal(a["net/parameters"][()], b["net/parameters"][()]), "one group")
 
 
 def check_transfer(rows):
@@ -242,6 +282,8 @@ def main():
     check_predictions(rows)
     check_refused(rows)
     check_export("out/model.h5", "new.csv", [*PER_ROW[1:3], "y_pred_std_aleatoric", PER_ROW[3]])
+    check_export_each(rows)
+    check_common(rows)
     check_transfer(rows)
     check_diverged(rows)
     check_without_pooled(rows)
