@@ -160,11 +160,10 @@ class Ensemble(PartialFit, FramesOut):
                 and training.may_train_here(described))
 
     def _fit_in_memory(self, given: fitting.Given, resume: Optional[bool]) -> None:
-        earlier = getattr(self, "run_", None) if resume else None
-        earlier = earlier if isinstance(earlier, Run) else None
+        run = getattr(self, "run_", None)
+        earlier = run if resume and isinstance(run, Run) else None
         written = io.BytesIO()
-        text = given.write(written)
-        data = written.getvalue()
+        text, data = given.write(written), written.getvalue()
         key = hashlib.blake2b(data, key=hashlib.sha256(text.encode()).digest()).digest()
         if earlier and earlier.key == key and earlier.complete():
             return

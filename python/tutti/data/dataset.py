@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence, Union
 import h5py
 import numpy as np
 
-from .texts import take_texts
+from .texts import no_number, take_texts
 
 
 @dataclasses.dataclass
@@ -113,20 +113,6 @@ def names_of(value: Any) -> Optional[list[str]]:
     return _split(value)[1]
 
 
-def _no_number(error: Exception, array: np.ndarray, what: str,
-               names: Optional[Sequence[str]]) -> str:
-    """The message of a failed conversion, with the place of the first value that is no number."""
-    for at, value in np.ndenumerate(array):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            column = at[1] if len(at) > 1 else 0
-            name = repr(names[column]) if names else column
-            return (f"{error}: {what}, row {at[0]}, column {name} is of the type "
-                    f"{type(value).__name__}; give numbers, or leave the column out")
-    return str(error)
-
-
 def _numbers(values: Any, what: str, names: Optional[Sequence[str]] = None) -> np.ndarray:
     if hasattr(values, "toarray"):
         raise TypeError(f"{what} is a sparse matrix; dense numbers are needed: {what}.toarray()")
@@ -139,7 +125,7 @@ def _numbers(values: Any, what: str, names: Optional[Sequence[str]] = None) -> n
     try:
         return np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise type(error)(_no_number(error, array, what, names)) from None
+        raise type(error)(no_number(error, array, what, names)) from None
 
 
 def _encode(values: Any, names: Optional[list[str]], columns: Sequence[str],

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, BinaryIO, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, Mapping, Optional, Sequence, Union
 
 import h5py
 import numpy as np
@@ -90,3 +90,17 @@ def write_columns(path: Union[str, BinaryIO], x: Table, y: Table,
         for name, values in others.items():
             f[renamed[name]] = values
     return {"inputs": inputs_, "targets": targets_, "others": renamed}
+
+
+def no_number(error: Exception, array: np.ndarray, what: str,
+              names: Optional[Sequence[str]]) -> str:
+    """The message of a failed conversion, with the place of the first value that is no number."""
+    for at, value in np.ndenumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            column = at[1] if len(at) > 1 else 0
+            name = repr(names[column]) if names else column
+            return (f"{error}: {what}, row {at[0]}, column {name} is of the type "
+                    f"{type(value).__name__}; give numbers, or leave the column out")
+    return str(error)
