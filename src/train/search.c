@@ -320,15 +320,44 @@ tt_err tt_search_begin(tt_comm *c, const tt_job *job, tt_shards *all, double sta
   return e;
 }
 
-tt_err tt_search_stop_in_time(tt_comm *c, tt_shards *all, const tt_search *s, int *stopped)
+/* The trial of [first, first + n) that trains on after the end of the time, because none has a score
+ * yet; -1: none. */
+static int64_t first_without_score(const trials *t, int64_t first, int64_t n)
 {
+  int64_t found = -1;
+  for (int64_t i = first + n - 1; i >= first; i--) {
+    if (!isnan(t->at[i].score[0])) return -1;
+    if (t->at[i].training > 0.0 && !(t->at[i].diverged > 0.0)) found = i;
+  }
+  return found;
+}
+
+static tt_err stop_all_local(const tt_job *job, tt_shards *all, const trials *t, int *stopped)
+{
+  *stopped = 1;
+  for (int64_t first = 0, n; first < all->count; first += n) {
+    n = ensemble_trials(job, first);
+    int64_t goes_on = first_without_score(t, first, n);
+    if (goes_on >= 0) all->at[goes_on].held = *stopped = 0;
+    for (int64_t i = first; i < first + n; i++)
+      if (goes_on < 0 || (i != goes_on && t->at[i].training > 0.0)) TT_TRY(stop_local(&all->at[i]));
+  }
+  return TT_OK;
+}
+
+tt_err tt_search_stop_in_time(tt_comm *c, const tt_job *job, tt_shards *all, const tt_search *s,
+                              int *stopped)
+{
+  trials t = {0};
   *stopped = 0;
   if (!s->active || s->end <= 0.0 || now(c) < s->end) return TT_OK;
-  tt_log_root(TT_LOG_INFO, "search: the time is over; members stop with their best weights");
   tt_err e = save_all(c, all);
-  for (int64_t i = 0; !e && i < all->count; i++) e = stop_local(&all->at[i]);
-  *stopped = 1;
-  return tt_agree(c, e);
+  if (!e) e = gather(c, all, &t);
+  if (!e) e = tt_agree(c, stop_all_local(job, all, &t, stopped));
+  if (*stopped)
+    tt_log_root(TT_LOG_INFO, "search: the time is over; members stop with their best weights");
+  tt_free(t.at);
+  return e;
 }
 
 /* The table of the trials, without weights. */

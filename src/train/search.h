@@ -26,9 +26,11 @@ tt_err tt_search_begin(tt_comm *c, const tt_job *job, tt_shards *all, double sta
  * members train again, or the search is at its end. Errors: of the engine, MEM. */
 tt_err tt_search_advance(tt_comm *c, const tt_job *job, tt_shards *all, const tt_search *s);
 
-/* Collective. Stop all members if search.time is over; rank 0's clock decides. Errors: of the
- * engine, MEM. */
-tt_err tt_search_stop_in_time(tt_comm *c, tt_shards *all, const tt_search *s, int *stopped);
+/* Collective. Stop all members if search.time is over; rank 0's clock decides. In an ensemble
+ * without any score one trial trains on until it has one. *stopped: 1 = no member trains on.
+ * Errors: of the engine, MEM. */
+tt_err tt_search_stop_in_time(tt_comm *c, const tt_job *job, tt_shards *all, const tt_search *s,
+                              int *stopped);
 
 /* Collective. After the end, with states saved and engines released: list the trials, and keep in
  * the job and in the shards only those that came farthest.

@@ -256,7 +256,7 @@ static tt_err advance_search(training_run *r)
 {
   int stopped = 0;
   if (!r->search.active) return TT_OK;
-  tt_err e = tt_search_stop_in_time(r->c, &r->shards, &r->search, &stopped);
+  tt_err e = tt_search_stop_in_time(r->c, r->job, &r->shards, &r->search, &stopped);
   if (!e && !stopped && r->progress.training > 0) return TT_OK;
   if (!e && !stopped) e = tt_search_advance(r->c, r->job, &r->shards, &r->search);
   if (!e) e = tt_shards_update_progress(r->c, &r->shards);

@@ -29,7 +29,8 @@ INLINE void add_pairs(const int O, const int I, const int near, const tt_convolu
   }
 }
 
-/* The pairs of a key from pair `begin` on, of positions of d before `limit`; returns their end. */
+/* The pairs of one kernel position are sorted by position of d. Returns the first pair, from `begin`
+ * on, whose position is `limit` or later. */
 INLINE int32_t end_of_pairs(const tt_convolution *c, int64_t tap, int32_t begin, int64_t limit)
 {
   int32_t end = c->taps.first[tap + 1];
@@ -46,13 +47,14 @@ enum {
   SUMS_TAPS = 9,
   SUMS = 256,
   SUMS_VALUES = 512, /* of a channel in a block */
-  SUMS_WIDE = 4,     /* tiles of channels */
-  NEAR_LEAST = 3     /* tiles of outputs */
+  SUMS_WIDE = 4,     /* most tiles of input channels in a block */
+  NEAR_LEAST = 3     /* x is copied if at least so many tiles of output channels use it */
 };
 
-/* Sums of the tiles that begin with output channel 0 and channel 0. */
+/* Sums that are not yet in the gradient: for `outs` x `ins` tiles of channels, and `taps` positions
+ * of the kernel. */
 typedef struct gradient_sums {
-  int64_t outs, ins, taps;        /* tiles, and positions of the kernel */
+  int64_t outs, ins, taps;
   VECTOR at[SUMS][16][REGISTERS]; /* [outs][ins][taps] */
 } gradient_sums;
 
