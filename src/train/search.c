@@ -320,8 +320,8 @@ tt_err tt_search_begin(tt_comm *c, const tt_job *job, tt_shards *all, double sta
   return e;
 }
 
-/* The trial of [first, first + n) that trains on after the end of the time, because none has a score
- * yet; -1: none. */
+/* The trial of [first, first + n) that trains on after the end of the time, because none has a
+ * score yet; -1: none. */
 static int64_t first_without_score(const trials *t, int64_t first, int64_t n)
 {
   int64_t found = -1;

@@ -29,8 +29,8 @@ INLINE void add_pairs(const int O, const int I, const int near, const tt_convolu
   }
 }
 
-/* The pairs of one kernel position are sorted by position of d. Returns the first pair, from `begin`
- * on, whose position is `limit` or later. */
+/* The pairs of one kernel position are sorted by position of d. Returns the first pair from
+ * `begin` on whose position is `limit` or later. */
 INLINE int32_t end_of_pairs(const tt_convolution *c, int64_t tap, int32_t begin, int64_t limit)
 {
   int32_t end = c->taps.first[tap + 1];
