@@ -1,6 +1,6 @@
 /* test_layered.c — law: with all options of members, the layered path computes the same as the cpu
- * engine, with the same bits in every order of threads and on every slice; the other paths too, for
- * the options that they support. */
+ * engine, with the same bits in every order of threads; the other paths too, for the options that
+ * they support. */
 #include "cuda/plan/layered_sizes.h"
 #include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
@@ -187,20 +187,17 @@ static problem make(const feature_case *a)
 }
 
 /* Train in calls of `steps` steps; the second member is in its second attempt. */
-static tt_state *trained(problem *p, way variant, tt_slice slice, int64_t steps)
+static tt_state *trained(problem *p, way variant, int64_t steps)
 {
-  problem_start(p, variant, slice);
-  tt_state *s = problem_state(p, slice);
-  for (int64_t i = 0; i < slice.count; i++)
-    if (slice.first + i == 1) {
-      TT_FIELD(s, attempt)[i] = 1;
-      TT_FIELD(s, lr_factor)[i] = 0.5f;
-      tt_member_init_weights(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
-    }
-  TT_CHECK_OK(variant.ops->load(p->engine, slice, s));
+  problem_start(p, variant, everyone(p));
+  tt_state *s = problem_state(p, everyone(p));
+  TT_FIELD(s, attempt)[1] = 1;
+  TT_FIELD(s, lr_factor)[1] = 0.5f;
+  tt_member_init_weights(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + s->params);
+  TT_CHECK_OK(variant.ops->load(p->engine, everyone(p), s));
   tt_state_destroy(&s);
   problem_finish(p, steps);
-  s = problem_state(p, slice);
+  s = problem_state(p, everyone(p));
   problem_stop(p);
   return s;
 }
@@ -230,22 +227,15 @@ static void check_states_close(const char *name, const tt_state *want, const tt_
   }
 }
 
-/* All members, and a part of them with other lengths of calls. */
 static void check_engine(const feature_case *a, problem *p, way variant, const tt_state *want,
                          tt_state **before)
 {
   char what[128];
-  tt_slice some = {1, p->c.members - 2};
   snprintf(what, sizeof what, "%s, %s", a->name, variant.name);
-  tt_state *got = trained(p, variant, everyone(p), 7);
+  tt_state *got = trained(p, variant, 7);
   check_states_close(what, want, got);
   for (int64_t i = 0; *before && variant.schedule && i < p->c.members; i++)
     same_member(*before, got, i, what);
-  if (variant.use.path == TT_GPU_PATH_layered && variant.schedule) {
-    tt_state *part = trained(p, variant, some, 5);
-    for (int64_t i = some.first; i < some.first + some.count; i++) same_member(got, part, i, what);
-    tt_state_destroy(&part);
-  }
   tt_state_destroy(before);
   *before = got;
 }
@@ -282,7 +272,7 @@ TT_TEST (every_option_agrees_with_the_cpu) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < FEATURE_CASES; k++) {
     problem p = make(&feature_cases[k]);
-    tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
+    tt_state *want = trained(&p, plain, 1000), *before = NULL;
     for (const way *w = every_way(); w->name; w++) {
       int layered = w->use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
       if (!suits(*w, &p.c) || (layered ? w->schedule == resting : !takes(*w, k))) continue;
@@ -415,9 +405,9 @@ TT_TEST (clusters_change_no_bit_of_a_front) {
       name, TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop, 0};
   way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
   problem p = make(&a);
-  tt_state *clusters = trained(&p, layered, everyone(&p), 1000);
+  tt_state *clusters = trained(&p, layered, 1000);
   tt_double_set_gpu(80, 108, 163 * 1024);
-  tt_state *blocks = trained(&p, layered, everyone(&p), 1000);
+  tt_state *blocks = trained(&p, layered, 1000);
   tt_double_set_gpu(90, 132, 227 * 1024);
   for (int64_t i = 0; i < p.c.members; i++) same_member(clusters, blocks, i, "clusters");
   tt_state_destroy(&blocks);

@@ -153,12 +153,12 @@ static void any_slice(setting v, way variant, const tt_state *want)
   problem_free(&p);
 }
 
-/* Partitions of the steps into calls; numbers of threads. */
+/* Partitions of the steps into calls; numbers of threads. The double is slow. */
 static void any_cut_any_threads(setting v, way variant, const tt_state *want)
 {
   const int64_t steps[] = {1, 1000000, 3};
   problem p = usual(v);
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < 3 - DOUBLE; k++) {
     way with = variant;
     with.use.threads = 1 + (k + v.number) % 2;
     tt_state *got = problem_run(&p, with, everyone(&p), steps[k]);
@@ -186,7 +186,7 @@ static void continue_from(problem *p, setting v, way variant, const tt_state *sa
 static void restarted(setting v, way variant, const tt_state *want)
 {
   problem p = usual(v);
-  for (int64_t stop = 1; stop < 12; stop += 1 + (v.number + stop) % 4) {
+  for (int64_t stop = 1; stop < 12; stop += 1 + DOUBLE + (v.number + stop) % 4) {
     tt_progress progress;
     problem_start(&p, variant, everyone(&p));
     TT_CHECK_OK(variant.ops->train(p.engine, stop, &progress));
