@@ -54,7 +54,8 @@ def train(tutti, name, device, epochs, members, seconds):
 
 def step_us(tutti, name, device, epochs, members, clock):
     """Microseconds of a step, and "", or None and the reason. `epochs`: of both runs."""
-    epochs, seconds = [max(1, int(count * JOBS[name][3])) for count in epochs], []
+    epochs = [max(1 + i, int(count * JOBS[name][3])) for i, count in enumerate(epochs)]
+    seconds = []
     for count in epochs:
         taken, why = train(tutti, name, device, count, members, clock.left())
         if taken is None:

@@ -64,13 +64,37 @@ class Clock:
         return self.part_end - self.now()
 
 
+# Programs on the test double, below build/tests, and the names of the programs that run.
+ON_DOUBLE = {"tutti": "double/tutti_on_double", "laws": "laws_on_double",
+             "short_run": "double_tests", "bench_engine": "double/bench_engine_on_double",
+             "cublas_graph": "double/cublas_graph_on_double"}
+NAMES = {}
+
+
 def program(name, build, pack=ROOT):
     """Absolute path of a program: in a pack, or in a build folder."""
+    name = NAMES.get(name, name)
     build, pack = pathlib.Path(build).absolute(), pathlib.Path(pack).absolute()
     for folder in (pack / "bin", build, build / "tests", build / "bench"):
         if os.access(folder / name, os.X_OK) and (folder / name).is_file():
             return str(folder / name)
     return None
+
+
+def version(pair):
+    """NAME=DIR[@A,B]: (NAME, (DIR, the workloads or None))."""
+    name, place = pair.split("=", 1)
+    place, _, workloads = place.partition("@")
+    return name, (place, workloads.split(",") if workloads else None)
+
+
+def packed_versions():
+    """The other versions of a pack, as version() gives them; a folder is NAME or NAME@WORKLOADS."""
+    found = {}
+    for place in sorted((ROOT / "versions").glob("*")):
+        name, _, workloads = place.name.partition("@")
+        found[name] = (str(place), workloads.split(",") if workloads else None)
+    return found
 
 
 def take_environment():

@@ -4,6 +4,8 @@ and if something has no turn. With --beside, it times two versions of tutti in t
 call with --after repeats nothing. The time is shared as documented, and the page of results is that of
 their raw lines.
 
+The calls are rehearsed on the test double: a complete one, one without time, and one that goes on.
+
     kit_race.py SOURCE BUILD
 
 Control: with numpy the same race passes.
@@ -54,13 +56,13 @@ def compare_pages():
         assert ratio == f"{rival.us / mine.us:.2f}", (workload, ratio, rival.us / mine.us)
 
 
-def race(place, modules, *more, minutes=90, out="out"):
+def race(place, modules, *more, minutes=90, out="out", device="double"):
     done = subprocess.run(
-        [sys.executable, "-B", SOURCE / "bench" / "gpu", "--device", "cpu", "--build", BUILD,
+        [sys.executable, "-B", SOURCE / "bench" / "gpu", "--device", device, "--build", BUILD,
          "--out", place / out, "--parts", "race,versions,jobs", "--workloads", "E", "--repeats", "1",
          "--beside", f"again={BUILD}@E",
          "--seconds", "0.02", "--minutes", str(minutes), *more],
-        env={**os.environ, "PYTHONPATH": str(modules)}, capture_output=True, text=True, timeout=1200)
+        env={**os.environ, "PYTHONPATH": str(modules), "TUTTI_SELF_CHECK": "0"}, capture_output=True, text=True, timeout=1200)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -96,10 +98,13 @@ def main():
         code, said = race(place, place)
         assert len(re.findall(r"^\| (?:plain|extras|heads|front|stages) \| -?\d", said, re.M)) >= 5, said
         assert code == 0 and "### E, fp32" in said and "Broken: nothing" in said, said
+        for way in ("auto", "warp", "block", "layered", "cluster"):
+            assert f"| tutti | {way} |" in said, said
+        assert "| cublas | graph |" in said, said
         assert re.search(r"### Versions, us.*\n\n\| \| tutti \| again \| .*\n.*\n\| E \w+ \| \d", said), said
         continue_it(place)
         (place / "numpy.py").write_text("raise ImportError('no numpy here')\n")
-        code, said = race(place, place, out="out2")
+        code, said = race(place, place, out="out2", device="cpu")
         assert code == 1 and "Broken: race E fp32: no reference" in said, said
         assert "no numpy here" in (place / "out2" / "log.txt").read_text()
     print("a race without a reference failed, and one without time; a second call repeated nothing")
