@@ -90,7 +90,8 @@ struct warp_path {
   static tt_err launch(tt_engine *e, const tt_fused_data<plan> *d, const tt_member_queue &queue,
                        int64_t steps)
   {
-    tt_warp_args args = {e->view, d->plan, steps, queue, TT_VALIDATION, NULL};
+    int32_t most = (int32_t)(steps < INT32_MAX ? steps : INT32_MAX);
+    tt_warp_args args = {e->view, d->plan, most, queue, TT_VALIDATION, NULL};
     return launch_kernel(e, train_kernel(e->view, &d->plan), d->units, args);
   }
 };

@@ -16,7 +16,7 @@
 typedef struct tt_warp_args {
   tt_cuda_state view;
   tt_warp_plan plan;
-  int64_t steps; /* steps per member in this launch */
+  int32_t steps; /* steps per member in this launch */
   tt_member_queue queue;
   int32_t split; /* rows to score: validation in training, any split in evaluation */
   double *loss;  /* [M] mean losses of an evaluation */

@@ -17,7 +17,7 @@ typedef struct tt_warp_context {
   int32_t member;
   int32_t batch;      /* batches done */
   int32_t prefetched; /* slots of the epoch whose rows are known */
-  int64_t step;       /* steps done */
+  int32_t done;       /* steps of this launch */
 } tt_warp_context;
 
 __device__ __forceinline__ tt_sampler *tt_warp_epoch_order(float *own)
@@ -99,7 +99,6 @@ __device__ __forceinline__ tt_warp_context tt_warp_load_member(const tt_warp_arg
   tt_warp_zero(plan, own);
   ctx.member = i;
   ctx.batch = v.batch[i];
-  ctx.step = v.step[i];
   if (tt_warp_lane_index() == 0) *tt_warp_epoch_order(own) = tt_cuda_epoch_order(v, i);
   tt_warp_load_params(plan, own + plan.weights, v.weights + (int64_t)i * v.param_stride);
   for (int k = 0; k < plan.slots; k++)
@@ -122,7 +121,7 @@ __device__ __forceinline__ void tt_warp_store_member(const tt_warp_args &a, floa
   __syncwarp(); /* all lanes have read the old v.step and what the next member clears */
   if (tt_warp_lane_index() == 0) {
     v.batch[i] = ctx.batch;
-    v.step[i] = ctx.step;
+    v.step[i] += ctx.done;
   }
 }
 
@@ -259,11 +258,13 @@ __device__ __forceinline__ tt_optimizer_args tt_warp_step_args(const tt_warp_arg
                                                                const tt_warp_context &ctx)
 {
   const tt_cuda_state &v = a.view;
-  int i = tt_warp_opaque(ctx.member), at = (int)(ctx.step % TT_WARP_SIZE);
+  int i = tt_warp_opaque(ctx.member);
+  int64_t step = v.step[i] + ctx.done;
+  int at = (int)(step % TT_WARP_SIZE);
   float *step_size = own + a.plan.step, *root_scale = step_size + TT_WARP_SIZE;
   tt_optimizer_args args = tt_cuda_step_args_base(v, i);
-  if (at == 0 || ctx.step == v.step[i] || (v.lr_varies && ctx.batch == 0)) {
-    int64_t t = ctx.step - at + tt_warp_lane_index() + 1;
+  if (at == 0 || ctx.done == 0 || (v.lr_varies && ctx.batch == 0)) {
+    int64_t t = step - at + tt_warp_lane_index() + 1;
     if (v.lr_varies)
       root_scale[TT_WARP_SIZE + tt_warp_lane_index()] = args.learning_rate =
           tt_cuda_learning_rate(v, i, t);
@@ -328,7 +329,7 @@ __device__ __forceinline__ void tt_warp_optimizer_step(const tt_warp_args &a, fl
   });
   if (tt_warp_lane_index() == 0) a.view.loss_sum[tt_warp_opaque(ctx.member)] += loss;
   ctx.batch++;
-  ctx.step++;
+  ctx.done++;
   __syncwarp();
 }
 
@@ -372,7 +373,7 @@ __device__ __forceinline__ void tt_warp_train_member(const tt_warp_args &a, floa
   tt_warp_context ctx = tt_warp_load_member(a, own, member);
   int validating = 0;
 #pragma unroll 1
-  while (validating || ctx.step - v.step[tt_warp_opaque(member)] < a.steps) {
+  while (validating || ctx.done < a.steps) {
     int first = validating ? 0 : ctx.batch * v.batch_size;
     int count = validating ? tt_warp_validation_rows(v, ctx)
                            : min(v.batch_size, tt_warp_epoch_rows(v, ctx) - first);

@@ -177,7 +177,7 @@ struct general_path : warp_path {
                        int64_t steps)
   {
     constexpr train_kernels general = kernels_with<tt_warp_any_formulas>();
-    tt_warp_args args = {e->view, d->plan, steps, queue, TT_VALIDATION, nullptr};
+    tt_warp_args args = {e->view, d->plan, (int32_t)steps, queue, TT_VALIDATION, nullptr};
     return launch_kernel(e, general.rows[two_rows_per_lane(&d->plan)], d->units, args);
   }
 };
