@@ -260,11 +260,11 @@ __device__ __forceinline__ tt_optimizer_args tt_warp_step_args(const tt_warp_arg
   const tt_cuda_state &v = a.view;
   int i = tt_warp_opaque(ctx.member);
   int64_t step = v.step[i] + ctx.done;
-  int at = (int)(step % TT_WARP_SIZE);
+  int place = (int)(step % TT_WARP_SIZE); /* among the steps computed at once */
   float *step_size = own + a.plan.step, *root_scale = step_size + TT_WARP_SIZE;
   tt_optimizer_args args = tt_cuda_step_args_base(v, i);
-  if (at == 0 || ctx.done == 0 || (v.lr_varies && ctx.batch == 0)) {
-    int64_t t = step - at + tt_warp_lane_index() + 1;
+  if (place == 0 || ctx.done == 0 || (v.lr_varies && ctx.batch == 0)) {
+    int64_t t = step - place + tt_warp_lane_index() + 1;
     if (v.lr_varies)
       root_scale[TT_WARP_SIZE + tt_warp_lane_index()] = args.learning_rate =
           tt_cuda_learning_rate(v, i, t);
@@ -273,9 +273,9 @@ __device__ __forceinline__ tt_optimizer_args tt_warp_step_args(const tt_warp_arg
     root_scale[tt_warp_lane_index()] = args.root_scale;
     __syncwarp();
   }
-  args.step_size = step_size[at];
-  args.root_scale = root_scale[at];
-  if (v.lr_varies) args.learning_rate = root_scale[TT_WARP_SIZE + at];
+  args.step_size = step_size[place];
+  args.root_scale = root_scale[place];
+  if (v.lr_varies) args.learning_rate = root_scale[TT_WARP_SIZE + place];
   return args;
 }
 
