@@ -21,7 +21,7 @@ static const char *words_of_error(double relative)
   return "hardly better than no model";
 }
 
-/* Number of standard deviations that a normal deviate exceeds, up or down, with this probability. */
+/* Number of standard deviations that a normal deviate exceeds, up or down, with a probability. */
 static double normal_bound(double probability)
 {
   double low = 0, high = 10;
@@ -32,12 +32,12 @@ static double normal_bound(double probability)
   return high;
 }
 
-/* Range of a fraction of n rows that chance allows, normal approximation: with a probability of 95 %
- * all targets are in theirs (Bonferroni), so that many targets give no false alarm. */
+/* Range of a fraction of n rows that chance allows, normal approximation: with a probability of
+ * 95 % all targets are in theirs (Bonferroni), so that many targets give no false alarm. */
 static void judge_intervals(const tt_run_page *p, tt_target_verdict *v, double n)
 {
-  double bar = normal_bound(0.05 / (double)p->targets) *
-               sqrt(v->nominal * (1 - v->nominal) / fmax(n, 1));
+  double bar =
+      normal_bound(0.05 / (double)p->targets) * sqrt(v->nominal * (1 - v->nominal) / fmax(n, 1));
   v->low = fmax(v->nominal - bar, 0);
   v->high = fmin(v->nominal + bar, 1);
   v->how_sure = !isfinite(v->inside)  ? ""
