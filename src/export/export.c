@@ -280,10 +280,9 @@ typedef struct group_export {
   const tt_export_options *o;
   const char *model, *directory;
   char temporary[TT_PATH_MAX]; /* folder in `directory` */
-  int64_t files;
 } group_export;
 
-static tt_err write_group(group_export *x, int64_t g, const char *temporary, const char *file)
+static tt_err write_group(const group_export *x, int64_t g, const char *temporary, const char *file)
 {
   tt_trained_ensemble *one = NULL;
   const tt_trained_ensembles own = {.at = &one, .count = 1, .hash = x->all->hash};
@@ -294,26 +293,20 @@ static tt_err write_group(group_export *x, int64_t g, const char *temporary, con
   return e;
 }
 
-static tt_err publish_group(group_export *x, int64_t g, const char *temporary, const char *file)
-{
-  (void)g;
-  x->files++;
-  return rename(temporary, file)
-             ? TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, file, strerror(errno))
-             : TT_OK;
-}
-
-static tt_err each_group(group_export *x, tt_err (*run)(group_export *x, int64_t g,
-                                                        const char *temporary, const char *file))
+/* Write the files of all groups in the temporary folder, or move them out of it. */
+static tt_err each_group(const group_export *x, int move, int64_t *files)
 {
   const tt_trained_ensemble *groups = x->all->at[0];
   const char *suffix = strrchr(format_file[x->o->format], '.');
-  for (int64_t g = 0; g < groups->ensembles; g++) {
+  for (int64_t g = *files = 0; g < groups->ensembles; g++) {
     char temporary[TT_PATH_MAX], file[TT_PATH_MAX];
     if (!tt_export_can_predict(groups, g)) continue;
     put_file_name(x->temporary, groups->groups->name[g], suffix, temporary);
     put_file_name(x->directory, groups->groups->name[g], suffix, file);
-    TT_TRY(run(x, g, temporary, file));
+    if (!move) TT_TRY(write_group(x, g, temporary, file));
+    if (move && rename(temporary, file))
+      return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, file, strerror(errno));
+    ++*files;
   }
   return TT_OK;
 }
@@ -322,6 +315,7 @@ static tt_err each_group(group_export *x, tt_err (*run)(group_export *x, int64_t
 static tt_err export_each_group(group_export *x)
 {
   char inside[TT_PATH_MAX];
+  int64_t files;
   int exists;
   TT_TRY(tt_file_exists(x->directory, &exists));
   if (exists && !x->o->force)
@@ -332,16 +326,16 @@ static tt_err export_each_group(group_export *x)
   tt_path_join(x->directory, "groups", inside);
   tt_err e = tt_file_temporary_name_local(inside, x->temporary);
   if (!e) e = tt_directory_create(x->temporary);
-  if (!e) e = each_group(x, write_group);
-  if (!e) e = each_group(x, publish_group);
+  if (!e) e = each_group(x, 0, &files);
+  if (!e) e = each_group(x, 1, &files);
   if (!e) e = tt_file_sync_local(x->directory);
   const tt_err_record kept = *tt_err_record_of_thread();
   tt_err removed = tt_directory_remove(x->temporary);
   if (e) *tt_err_record_of_thread() = kept;
   if (e && !exists) rmdir(x->directory);
   if (e || removed) return e ? e : removed;
-  tt_log_root(TT_LOG_INFO, "%s: a file for each group, %" PRId64 " file%s", x->directory, x->files,
-              tt_plural(x->files));
+  tt_log_root(TT_LOG_INFO, "%s: a file for each group, %" PRId64 " file%s", x->directory, files,
+              tt_plural(files));
   return TT_OK;
 }
 
@@ -371,7 +365,7 @@ tt_err tt_export_local(const tt_export_options *o)
   char *path = realpath(o->model, NULL);
   const char *model = path ? path : o->model;
   int each = all.at[0]->groups && o->format == TT_EXPORT_onnx;
-  group_export groups = {&all, o, model, o->output ? o->output : "models", "", 0};
+  group_export groups = {&all, o, model, o->output ? o->output : "models", ""};
   tt_err e = each ? export_each_group(&groups)
                   : tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL});
   if (!e && !each && all.at[0]->groups)

@@ -24,8 +24,7 @@ static tt_err add_shard(tt_shard *shard, double *done, double *cost)
 {
   const tt_dataset *d = shard->data;
   const tt_state *s = shard->state;
-  int64_t training = 0;
-  for (int64_t r = 0; r < d->rows; r++) training += d->split[r] == TT_TRAIN;
+  int64_t training = tt_shard_training_rows(d);
   TT_TRY(tt_shard_save_local(shard));
   for (int64_t i = 0; i < shard->slice.count; i++) {
     const tt_member *m = &shard->cohort->member[shard->slice.first + i];
