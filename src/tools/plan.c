@@ -209,10 +209,10 @@ static void print_time(const tt_job_plan *p)
   if (!t) return;
   fprintf(
       p->out,
-      "time       %s on this machine: reading %.3g s, training %.3g s, scores and files %.3g s\n"
+      "time       %s on this machine%s: reading %.3g s, training %.3g s, scores and files %.3g s\n"
       "           training: all epochs of members that have not stopped while this was measured\n",
-      tt_duration_text(t->reading + t->training + t->outputs, text), t->reading, t->training,
-      t->outputs);
+      tt_duration_text(t->reading + t->training + t->outputs, text),
+      p->cfg->campaign ? ", the first training" : "", t->reading, t->training, t->outputs);
 }
 
 static tt_err print_all(tt_job_plan *p, int ranks)
