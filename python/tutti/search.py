@@ -219,7 +219,7 @@ class TuttiSearch:
         """Search, and keep the best networks; parameters and errors as in `Ensemble.fit`."""
         made = self._prepared(y, split is None)
         old = getattr(self, "best_estimator_", None)
-        if resume and hasattr(old, "run_"):
+        if resume and old is not None and hasattr(old, "run_"):
             made.run_ = old.run_
         self.best_estimator_ = made  # also after a KeyboardInterrupt: it has the checkpoint
         with job.errors_of({"n_trials": self.n_trials}, load(find_library(made.program))):
