@@ -97,7 +97,7 @@ static double time_of(work w, const tt_cpu_front_pass *p, float *dx, float *grad
 static void measure(const layer_case *k, int64_t rows, double seconds, const tt_kernels *kernels)
 {
   static tt_model model;
-  int64_t n = tt_lanes_up(rows), ld = n / TT_LANES % 2 ? n : n + TT_LANES;
+  int64_t n = tt_lanes_up(rows), ld = n;
   tt_front f = make_front(k);
   float *w = made_up(f.params), *gradient = made_up(f.params);
   float *x = made_up(tt_front_values_in(f.layer) * ld),

@@ -35,14 +35,14 @@ def job(method, part, classes, split):
         made["search"] = method["search"]
         made["ensembles"] = [{"name": "e"}]
     if "search" in method or "train" in method:
-        made["data"]["split"] = {"train_rows": "both", "test_rows": "test"}
+        made["data"]["split"] = {"column": "both"}
     return made
 
 
 def write(folder, name, split):
     part = plain_write(folder, name, split)
     with h5py.File(folder / "data.h5", "a") as f:
-        f["both"] = np.flatnonzero(part < 2)
+        f["both"] = np.where(part == 2, 2, 0)
     return part
 
 

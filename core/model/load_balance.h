@@ -4,6 +4,12 @@
 #include "core/model/cohort.h"
 #include "core/model/partition.h"
 
+/* Floating point operations of the training of a member without early stopping; missing labels of
+ * an ensemble are ignored. With `by` the rows of all parts of its group count.
+ *   rows  training rows in the data
+ * Local. */
+double tt_load_balance_cost(const tt_cohort *c, const tt_member *m, int64_t rows);
+
 /* The slice of each cohort that this rank trains. All members, cohort by cohort, form one list, and
  * each rank gets a contiguous part of it (tt_partition_by_cost); so a slice may be empty.
  *   rows   training rows in the data

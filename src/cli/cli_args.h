@@ -27,7 +27,7 @@ struct tt_cli_args {
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time, *preset, *method, *value, *better, *lease, *who;
   int points, hdf5, with_inputs, replace;
-  int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
+  int force, once, check, members, measure, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
@@ -45,6 +45,8 @@ struct tt_cli_args {
   X(ALLOW_DEVICE, "allow-different-device", 0, NULL, FLAG(allow_different_device),                 \
     "continue on another device than the checkpoint's; the results are no longer bit-identical")   \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
+  X(MEASURE, "measure", 0, NULL, FLAG(measure),                                                    \
+    "train for some seconds, in memory, to tell how long the job takes on this machine")           \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
     "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \

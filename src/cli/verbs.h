@@ -143,7 +143,7 @@ extern tt_comm *tt_world;
     "Check a job and its data, and print what it will need: what train refuses, plan refuses "     \
     "too. "                                                                                        \
     "Needs no MPI and writes nothing. A table in the place of a job is as in tutti train.",        \
-    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_SET, TT_CLI_RANKS, TT_CLI_JSON)                        \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_BY, TT_CLI_SET, TT_CLI_RANKS, TT_CLI_MEASURE, TT_CLI_JSON)        \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \

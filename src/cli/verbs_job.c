@@ -190,7 +190,7 @@ tt_err tt_verb_plan(const tt_cli_args *args)
   char *text = NULL;
   tt_err e = has_table ? tt_cli_table_job_local(args, &text) : tt_cli_no_table_options(args);
   if (has_table) job = (tt_job_options){.file = "job.yaml", .text = text};
-  if (!e) e = tt_plan_print_local(&job, args->ranks, args->json, stdout);
+  if (!e) e = tt_plan_print_local(&job, args->ranks, args->json, args->measure, stdout);
   tt_free(text);
   return e;
 }

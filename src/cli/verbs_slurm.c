@@ -49,7 +49,7 @@ static tt_err format_plan(const tt_sbatch_script *b, int ranks, char **text)
     fputs("Training of one round, from `tutti plan` with the initial data; every round adds "
           "select.batch rows:\n",
           out);
-  tt_err e = tt_plan_print_local(&o, ranks, 0, out);
+  tt_err e = tt_plan_print_local(&o, ranks, 0, 0, out);
   return fclose(out) && !e ? TT_FAIL(MEM, "out of memory for the plan of %s", b->job) : e;
 }
 

@@ -48,7 +48,8 @@ static buffer_sizes sizes_of(const tt_model *m, int64_t batch, int64_t parts,
                     .window = batch > TT_SAMPLER_WINDOW ? tt_lanes_up(batch) : TT_SAMPLER_WINDOW,
                     .widest = tt_model_widest(m),
                     .training = use == TT_BUFFERS_TRAIN};
-  s.ld = tt_cpu_leading_dimension(s.rows);
+  /* the positions of a channel follow one another, and no padding separates the channels' sets */
+  s.ld = m->front.layers > 0 ? s.rows : tt_cpu_leading_dimension(s.rows);
   for (int l = 0; l < m->layers; l++) s.residual |= m->layer[l].residual;
   return s;
 }

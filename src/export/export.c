@@ -13,10 +13,12 @@
 #include "src/predict/prediction_block.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void cohort_free(tt_export_cohort *k)
 {
@@ -273,32 +275,66 @@ static void put_file_name(const char *directory, const char *group, const char *
 }
 
 /* A file for each group that can predict. */
-static tt_err export_each_group(const tt_trained_ensembles *all, const char *model,
-                                const char *directory, const tt_export_options *o)
+typedef struct group_export {
+  const tt_trained_ensembles *all;
+  const tt_export_options *o;
+  const char *model, *directory;
+  char temporary[TT_PATH_MAX]; /* folder in `directory` */
+} group_export;
+
+static tt_err write_group(const group_export *x, int64_t g, const char *temporary, const char *file)
 {
-  const tt_trained_ensemble *groups = all->at[0];
-  int64_t files = 0;
+  tt_trained_ensemble *one = NULL;
+  const tt_trained_ensembles own = {.at = &one, .count = 1, .hash = x->all->hash};
+  TT_TRY(tt_file_check_output(file, x->o->force, (const char *const[]){x->o->model, NULL}));
+  TT_TRY(tt_by_groups_extract(x->all->at[0], g, &one));
+  tt_err e = export_model(&own, NULL, x->model, temporary, x->o->format, TT_LOG_DEBUG);
+  tt_trained_ensemble_destroy(&one);
+  return e;
+}
+
+/* Write the files of all groups in the temporary folder, or move them out of it. */
+static tt_err each_group(const group_export *x, int move, int64_t *files)
+{
+  const tt_trained_ensemble *groups = x->all->at[0];
+  const char *suffix = strrchr(format_file[x->o->format], '.');
+  for (int64_t g = *files = 0; g < groups->ensembles; g++) {
+    char temporary[TT_PATH_MAX], file[TT_PATH_MAX];
+    if (!tt_export_can_predict(groups, g)) continue;
+    put_file_name(x->temporary, groups->groups->name[g], suffix, temporary);
+    put_file_name(x->directory, groups->groups->name[g], suffix, file);
+    if (!move) TT_TRY(write_group(x, g, temporary, file));
+    if (move && rename(temporary, file))
+      return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, file, strerror(errno));
+    ++*files;
+  }
+  return TT_OK;
+}
+
+/* All files, or none. */
+static tt_err export_each_group(group_export *x)
+{
+  char inside[TT_PATH_MAX];
+  int64_t files;
   int exists;
-  TT_TRY(tt_file_exists(directory, &exists));
-  if (exists && !o->force)
+  TT_TRY(tt_file_exists(x->directory, &exists));
+  if (exists && !x->o->force)
     return TT_FAIL(CANTCREAT,
                    "%s exists: give the name of a new directory, or --force to replace its files",
-                   directory);
-  TT_TRY(tt_directory_create(directory));
-  for (int64_t g = 0; g < groups->ensembles; g++) {
-    char path[TT_PATH_MAX];
-    tt_trained_ensemble *one = NULL;
-    const tt_trained_ensembles own = {.at = &one, .count = 1, .hash = all->hash};
-    if (!tt_export_can_predict(groups, g)) continue;
-    put_file_name(directory, groups->groups->name[g], strrchr(format_file[o->format], '.'), path);
-    tt_err e = tt_file_check_output(path, o->force, (const char *const[]){o->model, NULL});
-    if (!e) e = tt_by_groups_extract(groups, g, &one);
-    if (!e) e = export_model(&own, NULL, model, path, o->format, TT_LOG_DEBUG);
-    tt_trained_ensemble_destroy(&one);
-    if (e) return e;
-    files++;
-  }
-  tt_log_root(TT_LOG_INFO, "%s: a file for each group, %" PRId64 " file%s", directory, files,
+                   x->directory);
+  TT_TRY(tt_directory_create(x->directory));
+  tt_path_join(x->directory, "groups", inside);
+  tt_err e = tt_file_temporary_name_local(inside, x->temporary);
+  if (!e) e = tt_directory_create(x->temporary);
+  if (!e) e = each_group(x, 0, &files);
+  if (!e) e = each_group(x, 1, &files);
+  if (!e) e = tt_file_sync_local(x->directory);
+  const tt_err_record kept = *tt_err_record_of_thread();
+  tt_err removed = tt_directory_remove(x->temporary);
+  if (e) *tt_err_record_of_thread() = kept;
+  if (e && !exists) rmdir(x->directory);
+  if (e || removed) return e ? e : removed;
+  tt_log_root(TT_LOG_INFO, "%s: a file for each group, %" PRId64 " file%s", x->directory, files,
               tt_plural(files));
   return TT_OK;
 }
@@ -329,7 +365,8 @@ tt_err tt_export_local(const tt_export_options *o)
   char *path = realpath(o->model, NULL);
   const char *model = path ? path : o->model;
   int each = all.at[0]->groups && o->format == TT_EXPORT_onnx;
-  tt_err e = each ? export_each_group(&all, model, o->output ? o->output : "models", o)
+  group_export groups = {&all, o, model, o->output ? o->output : "models", ""};
+  tt_err e = each ? export_each_group(&groups)
                   : tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL});
   if (!e && !each && all.at[0]->groups)
     e = export_groups_together(&all, model, file, o->format);

@@ -202,6 +202,19 @@ static void print_files_and_compute(const tt_job_plan *p)
           1e-9 * epoch, 1e-9 * all);
 }
 
+static void print_time(const tt_job_plan *p)
+{
+  char text[32];
+  const tt_time_estimate *t = p->time;
+  if (!t) return;
+  fprintf(
+      p->out,
+      "time       %s on this machine%s: reading %.3g s, training %.3g s, scores and files %.3g s\n"
+      "           training: all epochs of members that have not stopped while this was measured\n",
+      tt_duration_text(t->reading + t->training + t->outputs, text),
+      p->cfg->campaign ? ", the first training" : "", t->reading, t->training, t->outputs);
+}
+
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
@@ -223,6 +236,7 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(print_ranks(p, ranks));
   TT_TRY(print_memory(p, ranks));
   print_files_and_compute(p);
+  print_time(p);
   return p->cfg->campaign ? tt_plan_campaign_print_local(p) : TT_OK;
 }
 
@@ -271,7 +285,7 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   return e;
 }
 
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, int measure, FILE *out)
 {
   tt_config *cfg = NULL;
   char advice[1024];
@@ -280,9 +294,12 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *o
              ? tt_config_parse(o->file, o->text, (int64_t)strlen(o->text), o->set, o->nset, &cfg)
              : tt_config_load(o->file, o->set, o->nset, &cfg));
   tt_job_plan p = {.cfg = cfg, .out = out};
+  tt_time_estimate time = {0};
   if (*tt_config_mean_advice(cfg, advice, sizeof advice)) tt_log_root(TT_LOG_WARN, "%s", advice);
   tt_err e = tt_data_check_local(cfg, &p.rows);
   if (!e) e = read_shapes(&p);
+  if (!e && measure) e = tt_plan_measure(o, cfg, ranks, &time);
+  if (measure) p.time = &time;
   if (!e) e = json ? tt_plan_print_json(&p, ranks) : print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);

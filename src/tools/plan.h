@@ -8,10 +8,11 @@
 
 /* Print to `out` the members, networks, memory per rank, split over `ranks` ranks and sizes of the
  * files; of a campaign also its pool, rounds and labels.
- *   json  1 = one JSON object on standard output instead (docs/json.md)
- * Errors: those of reading the job file and the headers of the data, of
+ *   json     1 = one JSON object on standard output instead (docs/json.md)
+ *   measure  1 = also how long the job takes, from some seconds of training
+ * Errors: those of tt_train with measure, of reading the job file and the headers of the data, of
  * tt_plan_campaign_print_local. */
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out);
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, int measure, FILE *out);
 
 /* The CUDA path of each cohort of a job on `ranks` ranks with such a GPU, and the reason:
  * "block: 157 of 227 KiB ...".

@@ -7,7 +7,9 @@
 #include "core/model/cohort.h"
 #include "cuda/plan/path.h"
 #include "io/data/data.h"
+#include "src/job/job.h"
 #include "src/train/memory_plan.h"
+#include "src/train/time_estimate.h"
 
 #include <stdio.h>
 
@@ -42,6 +44,7 @@ typedef struct tt_job_plan {
   tt_row_counts rows;
   tt_cohorts all;
   const tt_engine_ops *ops;
+  const tt_time_estimate *time; /* NULL: not measured */
   FILE *out;
 } tt_job_plan;
 
@@ -79,6 +82,10 @@ tt_err tt_plan_read_labels_local(const tt_config *cfg, const tt_data_shape *shap
  * members leave some idle; the memory of the members `own` of the first rank or team, if the
  * layered path is one of them. */
 void tt_plan_print_gpu_local(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own);
+/* Train on one rank for some seconds, in memory, to tell how long the job takes on this machine.
+ * Errors: USAGE (ranks > 1, a search), those of tt_train. */
+tt_err tt_plan_measure(const tt_job_options *o, const tt_config *cfg, int ranks,
+                       tt_time_estimate *out);
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
 

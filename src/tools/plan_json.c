@@ -81,6 +81,16 @@ static json_t *exchange_to_json(const tt_job_plan *p, int ranks)
   return row;
 }
 
+static json_t *time_to_json(const tt_time_estimate *t)
+{
+  if (!t) return json_null();
+  json_t *row = json_object();
+  tt_json_set(&row, "reading", tt_json_number(t->reading));
+  tt_json_set(&row, "training", tt_json_number(t->training));
+  tt_json_set(&row, "outputs", tt_json_number(t->outputs));
+  return row;
+}
+
 static json_t *data_to_json(const tt_job_plan *p)
 {
   json_t *row = json_object();
@@ -119,6 +129,7 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "members_of_rank", of_rank);
   tt_json_set(&all, "exchange", exchange_to_json(p, ranks));
   tt_json_set(&all, "memory_of_rank", memory_to_json(&need));
+  tt_json_set(&all, "seconds", time_to_json(p->time));
   tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));
   tt_json_set(&all, "model_bytes", tt_json_number(tt_plan_model_bytes(p)));
   tt_json_set(&all, "precision", tt_json_text(tt_choice_precision[p->cfg->run_precision]));

@@ -30,11 +30,12 @@ static double row_values(const tt_memory_job *job)
 }
 
 /* A row in the data set: its numbers and amplitudes of the components of the targets as float,
- * split and selections. */
+ * split and selections; with `by` its number in the file. */
 static double row_bytes(const tt_memory_job *job)
 {
   double values = row_values(job) + (double)job->cfg->data_targets_pca;
-  return 4.0 * values + 1.0 + (double)job->cfg->selections;
+  double number = job->cfg->top_by.count ? sizeof(int64_t) : 0.0;
+  return 4.0 * values + 1.0 + (double)job->cfg->selections + number;
 }
 
 /* Description of the columns, of which the data set and each model have one: the name and the units
@@ -50,6 +51,15 @@ static double description_bytes(const tt_memory_job *job)
 
 /* A row while it is read: as double and as normalized float. */
 static double read_bytes(const tt_memory_job *job) { return 12.0 * row_values(job); }
+
+/* With `by`, while the groups are made: the group and the order of each row of the file, and the
+ * data set of all rows before it is added. */
+static double grouping_bytes(const tt_memory_job *job)
+{
+  int pooled = job->cfg->top_by_small == TT_BY_SMALL_pooled;
+  double rows = (double)job->shape->rows / (1.0 + pooled);
+  return job->cfg->top_by.count ? rows * (12.0 + pooled * row_bytes(job)) : 0.0;
+}
 
 /* Every head is a member at the end. */
 static int64_t final_members(const tt_cohort *c, int64_t members)
@@ -325,7 +335,8 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   tt_free(slice);
   p.data = rows * row_bytes(job) + description_bytes(job) + initial;
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.reading += 40.0 * rows;            /* keys of the rows, and where rank 0 looks for equal ones */
+  p.reading += 40.0 * rows; /* keys of the rows, and where rank 0 looks for equal ones */
+  p.reading += grouping_bytes(job);
   if (ranks > 1) p.reading += initial; /* they get the bytes of the file (io/hdf5/shared.c) */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;

@@ -278,6 +278,12 @@ static tt_err training_loop(training_run *r)
     tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 0);
     e = advance_search(r);
     if (e) break;
+    if (r->o->estimate) {
+      int enough = 0;
+      e = tt_time_estimate_update(r->o->estimate, &r->shards, &r->progress,
+                                  tt_monotonic_seconds() - r->meter.started, &enough);
+      if (e || enough) break;
+    }
     r->stop_reason =
         tt_stop_agreed(r->c, tt_time_limit_deadline_local(&r->limit), stop_directory(r));
     if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
@@ -354,6 +360,18 @@ static tt_err finish_run(void *run)
   return e ? e : check_diverged(r);
 }
 
+static tt_err finish(training_run *r)
+{
+  tt_time_estimate *t = r->o->estimate;
+  double before = tt_monotonic_seconds();
+  tt_err e = guarded(r, finish_run);
+  if (!t) return e;
+  t->outputs += tt_monotonic_seconds() - before;
+  t->others += tt_monotonic_seconds() - r->started;
+  t->first = 0.0;
+  return e;
+}
+
 /* by_transfer: train the members that those of the groups begin with. */
 static tt_err train_first(training_run *r)
 {
@@ -424,6 +442,8 @@ static tt_err train(training_run *r)
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
   write_status(r, "training", "", -1);
   tt_progress_meter_start(&r->meter, &r->progress, r->epochs);
+  if (r->o->estimate)
+    r->o->estimate->reading += r->meter.started - r->started - r->o->estimate->others;
   r->checkpoints.time = tt_monotonic_seconds();
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 && !in_memory(r) &&
       tt_metrics_file_remove_local(directory(r)))
@@ -436,7 +456,7 @@ static tt_err train(training_run *r)
   if (e) return e;
   r->progress.member_steps = 0; /* the meter has counted these */
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
-  if (!r->stop_reason) return guarded(r, finish_run);
+  if (!r->stop_reason) return finish(r);
   return TT_FAIL(
       STOPPED, "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to continue",
       tt_stop_text(r->stop_reason), r->checkpoints.generation, tt_monotonic_seconds() - r->started);

@@ -3,6 +3,7 @@
 #define TT_TRAINER_H
 #include "src/job/job.h"
 #include "src/train/shard/shard.h"
+#include "src/train/time_estimate.h"
 
 typedef enum tt_resume { TT_RESUME_auto, TT_RESUME_never, TT_RESUME_must } tt_resume;
 
@@ -14,6 +15,9 @@ typedef struct tt_train_options {
   double max_time; /* seconds, 0 = run.max_time of the job */
   int quiet;       /* no tables; progress lines only of long trainings. For campaigns and tuning */
   int no_scores;   /* print no scores on standard output */
+  /* On one rank, of a run in memory: train only so long as it takes to fill this in; NULL: to the
+   * end */
+  tt_time_estimate *estimate;
   const char *stop_directory; /* directory of the file STOP; NULL = run.directory */
   /* Of a run in memory: called with each part that uses HDF5. NULL: these are called directly */
   tt_err (*guard)(tt_err (*part)(void *), void *run);

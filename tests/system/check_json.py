@@ -63,6 +63,18 @@ def check_plan(keys, *words):
     return plan, text
 
 
+def check_measure():
+    """The measured time: a number for each part; training grows with the epochs. It writes nothing."""
+    before = sorted(pathlib.Path(".").rglob("*"))
+    few, many = (json.loads(run("plan", "job.yaml", "--json", "--measure", "--set", f"train.epochs={n}"))["seconds"]
+                 for n in (20000, 200000))
+    assert all(value > 0 for value in (*few.values(), *many.values())), (few, many)
+    assert 3 < many["training"] / few["training"] < 30, (few, many)
+    assert lines_with(run("plan", "job.yaml", "--measure", "--set", "train.epochs=2"), "time")
+    assert sorted(pathlib.Path(".").rglob("*")) == before, "files"
+    run("plan", "job.yaml", "--measure", "--ranks", "2", code=64)
+
+
 def check_cuda(keys):
     """The CUDA paths, in a build with CUDA; it needs no GPU. A wide network takes another path."""
     if "built without CUDA" in tutti("plan", "job.yaml", *sets("run.device=gpu"), code=(0, 69)).err:
@@ -162,6 +174,7 @@ def main():
     for verb, answer in got.items():
         assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
     check_verbs(keys)
+    check_measure()
     check_cuda(keys)
     check_campaign(keys, known)
     with h5py.File("out/results.h5") as f:

@@ -77,6 +77,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     **dict.fromkeys(("gfortran ", "./time_loop", "c++ ", "./optimize", "cc predict.c", "./predict", "mpicc online.c",
                      "mpirun -n 2 ./online", "./online"),
                     "needs an installed tutti; system.install_client runs it as typed"),
+    **dict.fromkeys(("cc -O2 cluster.c", "./cluster"), "needs an installed tutti; system.exploration_example runs it"),
 }
 DEBUGGING = "docs/internals/debugging.md"  # debuggers, faults on purpose, other builds: its commands are not run
 EXIT = {}  # start of a command -> exit code other than 0

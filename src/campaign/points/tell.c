@@ -34,7 +34,9 @@ static const char *status_of(const label_rows *r, int64_t i)
 static tt_err find(const label_rows *r, const char *name, int64_t *column)
 {
   TT_TRY(tt_table_find(r->table, name, column));
-  return *column < 0 ? TT_FAIL(DATA, "%s:1: there is no column '%s'", r->o->file, name) : TT_OK;
+  if (*column >= 0) return TT_OK;
+  return TT_FAIL(DATA, "%s:1: there is no column '%s'%s", r->o->file, name,
+                 !strcmp(name, "id") ? "; labels that nobody asked for are told with --new" : "");
 }
 
 static tt_err read_inputs(label_rows *r)

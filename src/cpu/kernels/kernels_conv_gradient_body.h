@@ -163,8 +163,9 @@ INLINE void convolve_gradient_of(const int O, const int I, const tt_convolution 
 
 /* Gradients of the weights of one position, with many channels: products of d and x, where a lane
  * has a channel, so that each value from the cache is used for more sums. Each block of TURNED
- * values of a channel is one sum over its pairs and rows in order; blocks are added in order. */
-enum { TURNED = 128, TURNED_LEAST = 64 /* channels */ };
+ * values of a channel is one sum over its pairs and rows in order; blocks are added in order. The
+ * channels lie far apart, where the processor does not fetch ahead by itself. */
+enum { AHEAD = 96 /* values */, TURNED = 128, TURNED_LEAST = 64 /* channels */ };
 
 /* turned[rows][lanes] = x[lanes][x_step] */
 INLINE void turn(const int lanes, const float *x, int64_t x_step, int64_t rows, float *turned)
@@ -175,8 +176,11 @@ INLINE void turn(const int lanes, const float *x, int64_t x_step, int64_t rows, 
 #else
   static const int32_t lane[TT_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   for (int l = 0; l < lanes; l += TT_LANES)
-    for (int64_t r = 0; r < rows; r += 4)
+    for (int64_t r = 0; r < rows; r += 4) {
+      for (int64_t k = r % TT_LANES; k < r % TT_LANES + 4; k++)
+        __builtin_prefetch(x + (l + k) * x_step + r / TT_LANES * TT_LANES + TURNED);
       gather_4_columns(x + l * x_step + r, x_step, lane, turned + r * lanes + l, lanes);
+    }
 #endif
 }
 
@@ -195,6 +199,9 @@ INLINE void turned_tile(const int O, const int V, const tt_convolution *c, int64
     const float *dst = d + c->taps.at[k] * ld;
     for (int64_t r = 0; r < rows; r++, turned += V * WIDTH) {
       VECTOR xi[PRODUCT_ROWS];
+      if (r % TT_LANES == 0)
+#pragma GCC unroll 16
+        for (int o = 0; o < O; o++) __builtin_prefetch(dst + o * d_step + r + AHEAD);
 #pragma GCC unroll 16
       for (int v = 0; v < V; v++) xi[v] = load(turned + v * WIDTH);
 #pragma GCC unroll 16

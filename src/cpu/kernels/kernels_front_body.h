@@ -1,17 +1,21 @@
 /* kernels_front_body.h — convolutions and pools; a fragment of kernels_body.h. */
 
-/* One position of O output channels x V vectors of rows, all in registers. */
-INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int64_t position,
-                          const float *a, const float *bias, const float *x, float *y, int64_t ld)
+/* One position of O output channels x V vectors of rows, all in registers: adds `channels` inputs.
+ *   ADD  1: the sums begin with y; 0: with the bias */
+INLINE void convolve_tile(const int O, const int V, const int ADD, const tt_convolution *c,
+                          int64_t channels, int64_t position, const float *a, const float *bias,
+                          const float *x, float *y, int64_t ld)
 {
   VECTOR sum[2 * PRODUCT_OUT][PRODUCT_ROWS];
   int64_t y_step = c->positions * ld;
   int32_t begin = c->taps.first[position], end = c->taps.first[position + 1];
+  y += position * ld;
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
-  for (int64_t i = 0; i < c->channels; i++) {
+    for (int v = 0; v < V; v++)
+      sum[o][v] = ADD ? load(y + o * y_step + v * WIDTH) : broadcast(bias ? bias[o] : 0.0f);
+  for (int64_t i = 0; i < channels; i++) {
     const float *src = x + i * c->from_positions * ld, *weight = a + i * c->channel_step;
     for (int32_t t = begin; t < end; t++) {
       VECTOR xi[PRODUCT_ROWS];
@@ -28,16 +32,17 @@ INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++) store(y + position * ld + o * y_step + v * WIDTH, sum[o][v]);
+    for (int v = 0; v < V; v++) store(y + o * y_step + v * WIDTH, sum[o][v]);
 }
 
 /* One panel of V vectors of rows: some output channels at positions [first, end). */
-INLINE void convolve_outputs(const int O, const int V, const tt_convolution *c, int64_t o,
-                             int64_t first, int64_t end, const float *a, const float *bias,
-                             const float *x, float *y, int64_t ld)
+INLINE void convolve_outputs(const int O, const int V, const int ADD, const tt_convolution *c,
+                             int64_t channels, int64_t o, int64_t first, int64_t end,
+                             const float *a, const float *bias, const float *x, float *y,
+                             int64_t ld)
 {
   for (int64_t p = first; p < end; p++)
-    convolve_tile(O, V, c, p, a + o * c->output_step, bias ? bias + o : NULL, x,
+    convolve_tile(O, V, ADD, c, channels, p, a + o * c->output_step, bias ? bias + o : NULL, x,
                   y + o * c->positions * ld, ld);
 }
 
@@ -57,21 +62,34 @@ INLINE void convolve_outputs(const int O, const int V, const tt_convolution *c, 
   for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);                                                  \
   for (; o < c->outputs; o++) OUTPUTS(1);
 
-/* All output channels and positions. If the weights fit the cache, position by position with all
- * channels; else a few channels at a time with all positions, so that each weight is read from
- * memory once. */
+/* All output channels, which add `channels` inputs, at positions [first, end). */
+INLINE void convolve_block(const int V, const int ADD, const tt_convolution *c, int64_t channels,
+                           int64_t first, int64_t end, const float *a, const float *bias,
+                           const float *x, float *y, int64_t ld)
+{
+  int64_t o = 0;
+#define OUTPUTS(n) convolve_outputs(n, V, ADD, c, channels, o, first, end, a, bias, x, y, ld)
+  EACH_OUTPUT(OUTPUTS)
+#undef OUTPUTS
+}
+
+/* A few input channels at a time, so that they stay in the cache for all outputs, and in the L1
+ * cache from one position to the next: the channels of an image may all lie in one set of it. */
 INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a, const float *bias,
                            const float *x, float *y, int64_t ld)
 {
-  enum { CACHED = 1 << 16 /* weights */ };
-  int64_t taps = c->output_step < c->channel_step ? c->output_step : c->channel_step;
-  int64_t step = c->outputs * c->channels * taps > CACHED ? c->positions : 1;
-#define OUTPUTS(n) convolve_outputs(n, V, c, o, p, p + step, a, bias, x, y, ld)
-  for (int64_t p = 0; p < c->positions; p += step) {
-    int64_t o = 0;
-    EACH_OUTPUT(OUTPUTS)
+  enum { POSITIONS = 64, CHANNELS = 16 };
+  for (int64_t p = 0; p < c->positions; p += POSITIONS) {
+    int64_t end = tt_min_i64(p + POSITIONS, c->positions);
+    for (int64_t i = 0; i < c->channels; i += CHANNELS) {
+      int64_t channels = tt_min_i64(CHANNELS, c->channels - i);
+      const float *w = a + i * c->channel_step, *src = x + i * c->from_positions * ld;
+      if (i)
+        convolve_block(V, 1, c, channels, p, end, w, NULL, src, y, ld);
+      else
+        convolve_block(V, 0, c, channels, p, end, w, bias, src, y, ld);
+    }
   }
-#undef OUTPUTS
 }
 
 /* Windows of one position: products. POINT_CHANNELS inputs of a few positions are copied to the L1

@@ -89,7 +89,7 @@ static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice 
   return own.count > 0 ? create_engine(shard, own, NULL, &shard->engine) : TT_OK;
 }
 
-static int64_t training_rows(const tt_dataset *d)
+int64_t tt_shard_training_rows(const tt_dataset *d)
 {
   int64_t rows = 0;
   for (int64_t i = 0; i < d->rows; i++) rows += d->split[i] == TT_TRAIN;
@@ -111,7 +111,7 @@ tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *t
   tt_slice *slice = NULL;
   tt_err e = TT_ALLOC(slice, all.count);
   if (!e) e = TT_ALLOC(all.at, all.count);
-  if (!e) e = tt_load_balance(&job->cohorts, training_rows(job->data), ranks, rank, slice);
+  if (!e) e = tt_load_balance(&job->cohorts, tt_shard_training_rows(job->data), ranks, rank, slice);
   if (!e) e = create_all(job, slice, team, stages, &all);
   tt_free(slice);
   if (e) tt_shards_destroy(&all);

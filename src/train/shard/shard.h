@@ -47,6 +47,9 @@ typedef struct tt_shards {
   tt_shard *at; /* [count] one for each cohort of the job, in its order */
 } tt_shards;
 
+/* Number of training rows, by which the members are distributed. Local. */
+int64_t tt_shard_training_rows(const tt_dataset *d);
+
 /* Create an engine with data and initial weights for this rank's members of each cohort of a loaded
  * job; tt_load_balance distributes the members over `ranks` ranks or teams.
  *   rank  of this rank, or of its team

@@ -4,10 +4,12 @@ ranks and in any order of the groups; predictions go to the ensemble of each row
 """
 import csv
 import ctypes
+import importlib.util
 import pathlib
 import shutil
 import resource
 import sys
+from unittest import mock
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 import model_numpy
@@ -160,6 +162,9 @@ def check_export_each(rows):
     tutti("export", "out/model.h5", "--onnx", "-o", "each")
     stations = [n for n in SIZES if n != "tiny"] + ["(pooled)"]
     check({p.name for p in pathlib.Path("each").iterdir()} == {f"{n}.onnx" for n in stations}, "each")
+    pathlib.Path("part/Oslo.onnx").mkdir(parents=True)
+    tutti("export", "out/model.h5", "--onnx", "-o", "part", "--force", code=73, says="Oslo.onnx")
+    check([p.name for p in pathlib.Path("part").iterdir()] == ["Oslo.onnx"], "all files, or none")
     x = np.array([[float(r["a"]), float(r["b"])] for r in rows[:30]])
     for name in stations:
         tutti("predict", "out/model.h5", "new.csv", "-o", "g.h5", "--force", "--group", name)
@@ -217,6 +222,27 @@ def check_transfer(rows):
     tutti("train", "killed.json")
     check_same("transfer", "transfer3", "killed")
     check_export("transfer/model.h5", "new.csv", [*PER_ROW[1:3], "y_pred_std_aleatoric", PER_ROW[3]], "2")
+
+
+def check_map(rows):
+    """The lines of docs/by.md draw the error of each station at its place; a small one has none."""
+    if not all(map(importlib.util.find_spec, ("pandas", "xarray"))):
+        return
+    stations = list(SIZES)
+    write_rows("stations.csv", [{**r, "lat": stations.index(r["station"]), "lon": 9} for r in rows],
+               ("station", "lat", "lon", "a", "b", "y"))
+    train("out", "stations.csv")
+    plot = mock.MagicMock()
+    page = (pathlib.Path(__file__).parents[3] / "docs/by.md").read_text()
+    with mock.patch.dict(sys.modules, {"matplotlib": mock.MagicMock(pyplot=plot), "matplotlib.pyplot": plot}):
+        exec(page.split("```python\n")[1].split("```")[0], {})
+    (lon, lat), color = plot.scatter.call_args.args, plot.scatter.call_args.kwargs["c"]
+    with h5py.File("out/model.h5") as model, h5py.File("out/results.h5") as results:
+        want = dict(zip(texts(model, "ensemble_name"), results["ensemble_rmse"][:, 0]))
+    got = {stations[int(y)]: c for y, c in zip(lat, color)}
+    check(set(lon) == {9} and set(got) == set(stations), got)
+    for name in stations:
+        check(np.isclose(got[name], want.get(name, np.nan), equal_nan=True), (name, got[name], want))
 
 
 def check_diverged(rows):
@@ -288,6 +314,7 @@ def main():
     check_diverged(rows)
     check_without_pooled(rows)
     check_expected_size()
+    check_map(rows)
 
 
 test(main)
