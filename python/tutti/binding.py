@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import Any, ClassVar, NoReturn, Sequence
 
 from .prediction import MOMENTS
 from .version import __version__
@@ -14,7 +14,8 @@ DOUBLES = ctypes.POINTER(ctypes.c_double)
 class Wanted(ctypes.Structure):
     """struct tutti_prediction of tutti.h."""
 
-    _fields_ = [("size", ctypes.c_size_t), ("workspace", ctypes.c_void_p)] + [
+    _fields_: ClassVar[Sequence[Any]] = [
+        ("size", ctypes.c_size_t), ("workspace", ctypes.c_void_p)] + [
         (name, ctypes.c_void_p) for name in MOMENTS] + [
         (f"{name}_gradient", ctypes.c_void_p) for name in MOMENTS] + [
         ("quantile_count", ctypes.c_int64)] + [
@@ -23,7 +24,7 @@ class Wanted(ctypes.Structure):
             "member_mean", "member_variance", "extrapolation")]
 
 
-def _refuse(library: Any, path: str, missing: str) -> None:
+def _refuse(library: Any, path: str, missing: str) -> NoReturn:
     """The library lacks a function: it is of another version, or not libtutti."""
     if not hasattr(library, "tutti_version"):
         raise ImportError(f"{path} is not libtutti (environment variable TUTTI_LIBRARY)")

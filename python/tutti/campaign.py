@@ -104,8 +104,8 @@ class Campaign(Run):
             with open(path, "w", newline="", encoding="utf-8") as f:
                 table = csv.writer(f)
                 names = [f"y{i}" for i in range(y.shape[1])]
-                bars = [f"sd_{name}" for name in names] if sd is not None else []
-                table.writerow(["id", *names, *bars, "status"])
+                errors = [f"sd_{name}" for name in names] if sd is not None else []
+                table.writerow(["id", *names, *errors, "status"])
                 for i, row, word in zip(ids, values, words):
                     table.writerow([int(i), *(repr(float(v)) for v in row), word])
             done = self._command("tell", self.directory, path, *["--replace"] * replace)

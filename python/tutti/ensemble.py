@@ -215,14 +215,15 @@ class Ensemble(PartialFit, FramesOut):
             raise ValueError("submit: a batch job needs a directory that stays: directory=...")
         if self.program is not None:
             find_program(self.program)
-        load(find_library(self.program))  # predict needs it: no training without it
+        library = load(find_library(self.program))  # predict needs it: no training without it
         x, y_table = self._tables(X, y)
         given = fitting.Given(self.job(), x, y_table,
                               {"sample_weight": sample_weight, "split": split})
-        if self._in_memory(given.job):
-            self._fit_in_memory(given, resume)
-        else:
-            self._fit_in_directory(given, resume, submit)
+        with job.errors_of(self.get_params(), library):
+            if self._in_memory(given.job):
+                self._fit_in_memory(given, resume)
+            else:
+                self._fit_in_directory(given, resume, submit)
         if not submit:
             self._open(x)
         return self
@@ -232,8 +233,7 @@ class Ensemble(PartialFit, FramesOut):
         launch = Launch(find_program(self.program), self.ranks, self.launcher)
         self._open_directory(resume)
         path = self.run_.path("job.yaml")
-        text = given.write(self.run_.path("data.h5"))
-        pathlib.Path(path).write_text(text, encoding="utf-8")
+        pathlib.Path(path).write_text(given.write(self.run_.path("data.h5")), encoding="utf-8")
         if submit:
             submit_job(launch.program, "train", path, submit)
             return

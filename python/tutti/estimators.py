@@ -121,10 +121,11 @@ class EnsembleClassifier(Ensemble):
         if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
             raise ValueError("Unknown label type: continuous numbers are not classes; use "
                              "EnsembleRegressor")
-        if getattr(self, "_fixed", None) is None:
+        fixed = getattr(self, "_fixed", None)
+        if fixed is None:
             self.classes_, codes = np.unique(labels, return_inverse=True)
         else:
-            self.classes_, codes = self._fixed, np.searchsorted(self._fixed, labels)
+            self.classes_, codes = fixed, np.searchsorted(fixed, labels)
             known = self.classes_[np.minimum(codes, len(self.classes_) - 1)] == labels
             if not known.all():
                 raise ValueError(f"y has the label {labels[~known].tolist()[0]!r}, which is none "
@@ -146,8 +147,8 @@ class EnsembleClassifier(Ensemble):
             All labels, in the first call; without it those of its rows.
         """
         begins = not isinstance(getattr(self, "run_", None), Steps)
-        self._fixed = np.unique(np.asarray(y if classes is None else classes)) if begins \
-            else self.classes_
+        self._fixed: Optional[np.ndarray] = self.classes_ if not begins else np.unique(
+            np.asarray(y if classes is None else classes))
         try:
             return super().partial_fit(X, y, sample_weight)
         finally:

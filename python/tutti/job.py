@@ -1,14 +1,16 @@
 """Job files from keyword arguments, under the names of docs/options.md."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
+from .program import Error
 from .run import Run
 
 # Where a short name is looked up: the first section that has an option of this name.
@@ -16,6 +18,11 @@ SECTIONS = ("model", "train", "run", "calibration", "checkpoint", "combine", "da
             "train.on_diverged", "data.split")
 # Options of an entry of `ensembles`.
 OF_ENSEMBLE = ("name", "target", "targets", "members", "first_member", "rows", "sweep")
+# Parameters with a name of scikit-learn, and the option that each one sets.
+_OF_SCIKIT_LEARN = {"random_state": "seed", "n_jobs": "threads"}
+_PATHS = {"random_state": "run.seed", "n_jobs": "run.threads", "n_trials": "search.budget"}
+# Where a message finds an option in the text of a job: file, line and column, or the file alone.
+_PLACE = re.compile(r"^(?:.*job\.yaml|options):(?:\d+:\d+: | (?=[a-z_]+\.[\w.\[\]]+: ))")
 
 
 @functools.lru_cache(maxsize=8)
@@ -61,6 +68,8 @@ def _of_scikit_learn(name: str, value: Any) -> Any:
     """The value of `seed` for a random_state, or of `threads` for n_jobs."""
     if name == "n_jobs":
         return "auto" if value == -1 else value
+    if isinstance(value, str):
+        raise ValueError(f"random_state: {value!r} is not a whole number")
     return int(value.integers(2**31) if isinstance(value, np.random.Generator) else
                value.randint(2**31) if isinstance(value, np.random.RandomState) else value)
 
@@ -72,7 +81,7 @@ def of_scikit_learn(parameters: Mapping[str, Any]) -> dict[str, Any]:
     verbose = given.pop("verbose", None)
     if verbose is not None:
         given["quiet"] = not verbose
-    for name, same in (("random_state", "seed"), ("n_jobs", "threads")):
+    for name, same in _OF_SCIKIT_LEARN.items():
         value = given.pop(name, None)
         if value is not None and given.get(same) is not None:
             raise ValueError(f"{name} and {same} mean the same: give one of them")
@@ -113,6 +122,36 @@ def build(parameters: Mapping[str, Any], library: Any) -> dict:
     if isinstance(job.setdefault("run", {}), dict):
         job["run"].setdefault("baselines", False)  # they are for reports
     return job
+
+
+def _path(name: str, library: Any) -> str:
+    """Path in the job of the option that a parameter sets."""
+    section = _options(library)[0].get(name)
+    return _PATHS.get(name) or (f"ensembles[0].{name}" if name in OF_ENSEMBLE else
+                                f"{section}.{name}" if section else name.replace("__", "."))
+
+
+def _in_parameters(line: str, parameters: Mapping[str, Any], library: Any) -> str:
+    """A line of a message that begins with an option: it names the parameter and its value."""
+    for name, value in parameters.items():
+        path = _path(name, library)
+        if value is not None and re.match(re.escape(path) + r"[:\[]", line):
+            line, shown = name + line[len(path):], repr(value)
+            return line if shown in line or len(shown) > 60 else f"{line} ({name}={shown})"
+    return line
+
+
+@contextlib.contextmanager
+def errors_of(parameters: Mapping[str, Any], library: Any) -> Iterator[None]:
+    """Errors about a job that `build` made name the parameters: nobody else sees its text."""
+    try:
+        yield
+    except Error as error:
+        lines = [_in_parameters(_PLACE.sub("", line), parameters, library)
+                 for line in error.message.split("\n")]
+        error.message = "\n".join(lines)
+        error.args = (error.message,)
+        raise
 
 
 # Texts without quotes: the program reads a quoted text as a string, and these may be durations.

@@ -53,6 +53,8 @@ _IN_PYTHON = (
     (r"run\.share_gpu: true", "share_gpu=True"),
     (r"run\.gpu_map", "gpu_map"),
     (r"--group", "group"),
+    (r"tutti (?:train|init): --(members|epochs)", r"\1"),
+    (r"\nTry `tutti .*", ""),
     (r"the trainer is NULL: .*", "this Trainer is closed"),
     (r"\btutti_trainer_(?!options)(\w+)", r"Trainer.\1"),
     (r"\bbatch->", ""),

@@ -9,9 +9,11 @@ from typing import Any, Mapping, Optional, TypeVar, Union
 import numpy as np
 
 from . import job
+from .binding import load
 from .data import dataset
 from .ensemble import Ensemble, not_fitted
 from .estimators import EnsembleRegressor, tags
+from .places import find_library
 from .prediction import Prediction
 from .run import Run
 
@@ -217,10 +219,11 @@ class TuttiSearch:
         """Search, and keep the best networks; parameters and errors as in `Ensemble.fit`."""
         made = self._prepared(y, split is None)
         old = getattr(self, "best_estimator_", None)
-        if resume and hasattr(old, "run_"):
+        if resume and old is not None and hasattr(old, "run_"):
             made.run_ = old.run_
         self.best_estimator_ = made  # also after a KeyboardInterrupt: it has the checkpoint
-        made.fit(X, y, sample_weight, split=split, resume=resume)
+        with job.errors_of({"n_trials": self.n_trials}, load(find_library(made.program))):
+            made.fit(X, y, sample_weight, split=split, resume=resume)
         self.cv_results_ = _of_trials(self.run_.results(), self.run_.config())
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = self.cv_results_["params"][self.best_index_]

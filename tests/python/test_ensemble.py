@@ -199,16 +199,26 @@ class Parameters(unittest.TestCase):
     def test_the_program_refuses_unknown_names(self):
         x, y = numbers()
         for wrong, text in (({"epoch": 3}, "unknown parameter 'epoch'; did you mean 'epochs'?"),
-                            ({"n_models": 3}, "parameter 'n_models'; did you mean 'members'?"),
+                            ({"n_models": 3}, "unknown parameter 'n_models'; did you mean 'members'?"),
                             ({"train": {"epoch": 3}}, "unknown key 'epoch' in train; did you mean "
                                                       "'epochs'?"),
-                            ({"dropout": 2.5}, "train.dropout: 2.5 is out of range: 0 to 0.99"),
-                            ({"hidden": ["a"]}, "model.hidden[0]")):
-            with self.subTest(wrong), self.assertRaises(tutti.InputError) as caught:
-                tutti.Ensemble(quiet=True, **wrong).fit(x, y)
-            self.assertEqual(caught.exception.code, 78)
-            self.assertIn(text, str(caught.exception))
-            self.assertIn("nothing was run", str(caught.exception))
+                            ({"train": {"dropout": 2.5}}, "train.dropout: 2.5 is out of range: 0 to"),
+                            ({"train__dropout": 2.5}, "train__dropout: 2.5 is out of range: 0 to"),
+                            ({"dropout": 2.5}, "dropout: 2.5 is out of range: 0 to 0.99"),
+                            ({"n_jobs": "x"}, "n_jobs: 'x' is not a whole number"),
+                            ({"members": 0}, "members: 0 is out of range"),
+                            ({"hidden": "big"}, "hidden: expected a list; write it in brackets, "
+                                                "e.g. [64, 64] (hidden='big')"),
+                            ({"hidden": ["a"]}, "hidden[0]")):
+            with tempfile.TemporaryDirectory() as folder:
+                for directory in (None, folder):
+                    with self.subTest(wrong), self.assertRaises(tutti.InputError) as caught:
+                        tutti.Ensemble(quiet=True, directory=directory, **wrong).fit(x, y)
+                    self.assertEqual(caught.exception.code, 78)
+                    message = str(caught.exception)
+                    self.assertTrue(message.startswith(text), message)
+                    self.assertEqual(message, caught.exception.message)
+                    self.assertIn("nothing was run", message)
 
     def test_wrong_data(self):
         x, y = numbers()

@@ -146,7 +146,7 @@ class Stops(unittest.TestCase):
         x, y = numbers()
         fitted = tutti.Ensemble(**SMALL).fit(x, y)
         mean = fitted.predict(x).mean
-        with self.assertRaisesRegex(tutti.InputError, "job.yaml:.*out of range"):
+        with self.assertRaisesRegex(tutti.InputError, "^dropout: 3 is out of range"):
             fitted.set_params(dropout=3).fit(x, y)
         np.testing.assert_array_equal(fitted.predict(x).mean, mean)
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
 """Wheel and source distribution, the installed tree, versions, names of the environment."""
+import inspect
 import os
 import pathlib
 import shutil
@@ -6,12 +7,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import typing
 import unittest
 import zipfile
 from unittest import mock
 
+import numpy as np
+
 from common import ROOT, TUTTI, numbers
 import tutti
+from tutti.prediction import MOMENTS
 
 try:
     import setuptools.build_meta
@@ -75,6 +80,21 @@ class Places(unittest.TestCase):
                 with mock.patch.dict(os.environ, {"TUTTI_LIBRARY": f"{folder}/{name}.so"}):
                     with self.assertRaisesRegex(ImportError, message):
                         tutti.Model("model.h5")
+
+    def test_types_of_what_callers_use(self):
+        for kind in (tutti.Ensemble, tutti.EnsembleClassifier, tutti.EnsembleRegressor,
+                     tutti.Model, tutti.Run, tutti.Trainer, tutti.TuttiSearch, tutti.Campaign):
+            for name, function in inspect.getmembers(kind, inspect.isfunction):
+                if function.__module__.startswith("tutti.") and not name.startswith("_"):
+                    with self.subTest(kind=kind, name=name):
+                        # Resolves every name, as type checkers do; a missing one is a NameError.
+                        self.assertIn("return", typing.get_type_hints(function))
+        arrays = typing.get_type_hints(tutti.Prediction)
+        for name in MOMENTS:
+            self.assertIs(arrays[name], np.ndarray)
+            self.assertEqual(arrays[f"{name}_gradient"], typing.Optional[np.ndarray])
+        for function in (tutti.Model.predict, tutti.Run.predict, tutti.Ensemble.distribution):
+            self.assertIs(typing.get_type_hints(function)["return"], tutti.Prediction)
 
     def test_without_optional_packages(self):
         code = ("import sys\nfor name in ('pandas', 'xarray', 'sklearn', 'tqdm'):\n"

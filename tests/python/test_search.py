@@ -73,6 +73,8 @@ class Search(unittest.TestCase):
             self.assertEqual(job[section][option], value)
         with self.assertRaisesRegex(tutti.InputError, "did you mean 'l2'"):
             found.set_params(space={"train": {"lr": {"choice": [1, 2]}}}).fit(x, y)
+        with self.assertRaisesRegex(tutti.InputError, "^n_trials: 'x' is not a whole number"):
+            tutti.TuttiSearch(n_trials="x").fit(x, y)
 
     def test_conventions(self):
         x, y = numbers()

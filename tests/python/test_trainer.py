@@ -246,11 +246,11 @@ class Refused(unittest.TestCase):
 
     def test_options(self):
         self.check((
-            (lambda: make(hiden=[3]), tutti.InputError, "unknown parameter 'hiden'.*'hidden'"),
-            (lambda: make(loss="mean"), tutti.InputError, "loss"),
-            (lambda: make(members=0), tutti.InputError, "members"),
+            (lambda: make(hiden=[3]), tutti.InputError, "^unknown parameter 'hiden'.*'hidden'"),
+            (lambda: make(loss="mean"), tutti.InputError, "^loss: 'mean' is"),
+            (lambda: make(members=0), tutti.InputError, "^members: 0"),
             (lambda: make(inputs=0), tutti.InputError, "0 inputs and 2 targets"),
-            (lambda: make(resample="bootstrap"), tutti.InputError, "train.resample"),
+            (lambda: make(resample="bootstrap"), tutti.InputError, "^resample: the caller"),
             (lambda: make(schedule="cosine"), tutti.InputError, "set epoch_rows"),
             (lambda: make(input_names=["a"]), ValueError, "1 input names for 3 columns"),
             (lambda: make(x_scale=([0, 0], [1, 1])), ValueError, "2 values for 3 columns"),

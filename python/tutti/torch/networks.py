@@ -143,9 +143,10 @@ class Network:
     def options(self) -> dict[str, Any]:
         """Options of `model` and `train`."""
         *hidden, _ = self.dense
-        found = {"activation": [layer.activation or "identity" for layer in hidden],
-                 "layer_norm": [layer.norm is not None for layer in hidden],
-                 "dropout": [layer.dropout for layer in hidden] + self.front.dropouts}
+        found: dict[str, list[Any]] = {
+            "activation": [layer.activation or "identity" for layer in hidden],
+            "layer_norm": [layer.norm is not None for layer in hidden],
+            "dropout": [layer.dropout for layer in hidden] + self.front.dropouts}
         for name, values in found.items():
             if len(set(values)) > 1:
                 raise TypeError(f"all hidden layers must have the same {name}: {values}")

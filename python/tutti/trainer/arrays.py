@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Sequence
+from typing import Any, ClassVar, Optional, Sequence
 
 import numpy as np
 
@@ -12,13 +12,14 @@ POINTER = ctypes.c_void_p
 class Options(ctypes.Structure):
     """struct tutti_trainer_options."""
 
-    _fields_ = [("size", ctypes.c_size_t), ("options", ctypes.c_char_p), ("set", POINTER),
-                ("nset", ctypes.c_int), ("threads", ctypes.c_int), ("inputs", ctypes.c_int64),
-                ("targets", ctypes.c_int64)] + [
-                    (name, POINTER) for name in (
-                        "input_name", "target_name", "x_mean", "x_scale", "y_mean", "y_scale")] + [
-                                ("epoch_rows", ctypes.c_int64), ("on_ranks", ctypes.c_int),
-                                ("comm", ctypes.c_int)]
+    _fields_: ClassVar[Sequence[Any]] = [
+        ("size", ctypes.c_size_t), ("options", ctypes.c_char_p), ("set", POINTER),
+        ("nset", ctypes.c_int), ("threads", ctypes.c_int), ("inputs", ctypes.c_int64),
+        ("targets", ctypes.c_int64)] + [
+            (name, POINTER) for name in (
+                "input_name", "target_name", "x_mean", "x_scale", "y_mean", "y_scale")] + [
+                    ("epoch_rows", ctypes.c_int64), ("on_ranks", ctypes.c_int),
+                    ("comm", ctypes.c_int)]
 
 
 class Batch(ctypes.Structure):

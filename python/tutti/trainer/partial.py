@@ -1,7 +1,7 @@
 """Training an ensemble call by call in this process: partial_fit of the estimators."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 
@@ -75,6 +75,11 @@ class PartialFit:
 
     run_: Any  # a Run after fit, Steps after partial_fit
     _steps_of: Any  # the parameters of these Steps
+    program: Any
+    _tables: Callable[..., Any]
+    _options: Callable[..., Any]
+    _name_features: Callable[..., Any]
+    get_params: Callable[..., Any]
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on these rows: one pass in this process, without files; the optimizer goes on.

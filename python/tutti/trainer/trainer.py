@@ -66,8 +66,9 @@ class Trainer:
         wanted = Options(ctypes.sizeof(Options), described, None, 0, threads, inputs, targets,
                           *[ctypes.cast(names, POINTER) if names else None for names in called],
                           *[address(scale) for scale in scales], epoch_rows)
-        self._check(self._library.tutti_trainer_create(ctypes.byref(wanted),
-                                                       ctypes.byref(self._handle)))
+        with job.errors_of(options, self._library):
+            self._check(self._library.tutti_trainer_create(ctypes.byref(wanted),
+                                                           ctypes.byref(self._handle)))
         self.members = int(self._library.tutti_trainer_members(self._handle))
         self.outputs = int(self._library.tutti_trainer_outputs(self._handle))
         self.parameters = int(self._library.tutti_trainer_parameters(self._handle))
