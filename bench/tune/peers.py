@@ -9,8 +9,8 @@ searches of tutti. Each of the others has the CPU seconds of `fast` on the same 
 trial, and may finish the one that has begun:
 catboost   CatBoost, Optuna's sampler TPE, trials of five folds that stop early; the mean of the five
            models of the best trial predicts
-torch      a network in PyTorch, Optuna's TPE, one part of a fifth of the rows to stop early; the mean
-           of the three best trials predicts
+torch      a network in PyTorch, Optuna's TPE, one part of a fifth of the rows to stop early; the best
+           trial predicts
 realmlp    RealMLP-TD with its tuned defaults and five folds, one fit, however long it takes
 No method sees a test row. Needs h5py, optuna 5.0, catboost 1.2.10, pytabkit 1.7.3, torch 2.15.
 
@@ -142,7 +142,7 @@ def torch_network(x, y, test, classes, seed, budget):
         with torch.no_grad():
             p = net(c)
         return best, torch.softmax(p, 1).numpy() if classes else p[:, 0].numpy() * y_scale + y_mean
-    return search(space, fit, 3, budget, classes, x, y, test, seed)
+    return search(space, fit, 1, budget, classes, x, y, test, seed)
 
 
 def realmlp(x, y, test, classes, seed, _):

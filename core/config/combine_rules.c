@@ -72,13 +72,21 @@ static void check_output(tt_config_reader *r, int64_t k)
   }
 }
 
+/* Whether a search was written with a wrong value: then its folds are not known. */
+static int search_is_bad(const tt_config_reader *r)
+{
+  int bad = 0;
+  for (int i = TT_OPTION_search_preset; i <= TT_OPTION_search_seed; i++) bad |= r->job[i].bad;
+  return bad;
+}
+
 /* Member weights need rows that the members did not train on. */
 static void check_rows(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
   const tt_source_location *method = at(r, TT_OPTION_combine_method);
   int folds = tt_config_weighs_folds(r->cfg, own);
-  if (r->cfg->combine_method == TT_COMBINE_mean) return;
+  if (r->cfg->combine_method == TT_COMBINE_mean || search_is_bad(r)) return;
   if (!folds && !has_validation)
     tt_config_error(r, method, "combine.method: %s needs validation rows; %s",
                     tt_choice_combine[r->cfg->combine_method], fix);

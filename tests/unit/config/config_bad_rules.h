@@ -82,6 +82,9 @@ static const tt_bad bad_rules[] = {
         "3:17: run.exchange: device needs a GPU, but run.device is cpu; use host"),
     BAD(JOB "run: {exchange: nccl, stages: 2}\ntrain: {parts: 4}\n",
         "3:17: run.exchange: nccl cannot be combined with run.stages"),
+    BAD("data: {file: d.h5, split: {train: 0.8, validation: 0, test: 0.2}}\n"
+        "ensembles: [{name: a}]\nsearch: {preset: good, folds: x}\n",
+        "3:31: search.folds: 'x' is not a whole number"),
     BAD(JOB "search: {folds: 4}\n", "3:17: search: give a preset, budget or time"),
     BAD(JOB "search: {budget: 4}\ntrain: {patience: 3}\n",
         "3:18: search stops trials at its rungs: remove train.patience (ensemble a)"),
