@@ -17,6 +17,7 @@ tt_engine_ops tt_engine_cuda_plugin = {.name = "cuda", .count = count, .versions
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char fault[1024]; /* why the library cannot be used; "" if it can */
+static int left_out;     /* 1: it is not installed, and need not be */
 
 static void open_library(void)
 {
@@ -27,6 +28,10 @@ static void open_library(void)
   void *second = first ? dlsym(library, TT_PLUGIN_ENTRY) : NULL;
   if (!second) {
     snprintf(fault, sizeof fault, "%.900s", dlerror());
+#ifdef TUTTI_CUDA_FIND
+    left_out = !strncmp(fault, LIBRARY ": cannot open", sizeof LIBRARY ": cannot open" - 1);
+    if (left_out) strcpy(fault, "it is not installed (pip install tutti-cuda)");
+#endif
     return;
   }
   /* ISO C has no cast from void * to a function */
@@ -40,6 +45,12 @@ static void open_library(void)
   }
   const tt_plugin_host host = {tt_err_record_of_thread, tt_log_get_settings()};
   tt_engine_cuda_plugin = *entry(&host);
+}
+
+int tt_cuda_plugin_is_left_out_local(void)
+{
+  pthread_once(&once, open_library);
+  return left_out;
 }
 
 static tt_err count(int *devices)

@@ -9,4 +9,7 @@
  *             from other sources)
  *   versions  also works without the library: it tells why */
 extern tt_engine_ops tt_engine_cuda_plugin;
+
+/* 1: the library is not installed, in a program that was built to do without (TUTTI_CUDA=FIND). */
+int tt_cuda_plugin_is_left_out_local(void);
 #endif

@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "src/host/cuda_plugin.h"
 #include "src/host/self_check.h"
 #include "src/host/stop_request.h"
 
@@ -77,6 +78,9 @@ static int is_cpu(const tt_engine_ops *ops) { return !strcmp(ops->name, "cpu"); 
 
 static int is_wanted(tt_device device, const tt_engine_ops *ops)
 {
+  if (ops == &tt_engine_cuda_plugin && device == TT_DEVICE_auto &&
+      tt_cuda_plugin_is_left_out_local())
+    return 0;
   return device == TT_DEVICE_auto || (device == TT_DEVICE_cpu) == is_cpu(ops);
 }
 
