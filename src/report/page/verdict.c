@@ -21,23 +21,10 @@ static const char *words_of_error(double relative)
   return "hardly better than no model";
 }
 
-/* Number of standard deviations that a normal deviate exceeds, up or down, with a probability. */
-static double normal_bound(double probability)
+/* Range of a fraction of n rows that chance allows: 95 %, normal approximation. */
+static void judge_intervals(tt_target_verdict *v, double n)
 {
-  double low = 0, high = 10;
-  for (int i = 0; i < 60; i++) {
-    double middle = 0.5 * (low + high);
-    *(erfc(middle / sqrt(2)) > probability ? &low : &high) = middle;
-  }
-  return high;
-}
-
-/* Range of a fraction of n rows that chance allows, normal approximation: with a probability of
- * 95 % all targets are in theirs (Bonferroni), so that many targets give no false alarm. */
-static void judge_intervals(const tt_run_page *p, tt_target_verdict *v, double n)
-{
-  double bar =
-      normal_bound(0.05 / (double)p->targets) * sqrt(v->nominal * (1 - v->nominal) / fmax(n, 1));
+  double bar = 1.96 * sqrt(v->nominal * (1 - v->nominal) / fmax(n, 1));
   v->low = fmax(v->nominal - bar, 0);
   v->high = fmin(v->nominal + bar, 1);
   v->how_sure = !isfinite(v->inside)  ? ""
@@ -80,7 +67,7 @@ static tt_target_verdict judge_class(const tt_run_page *p, const tt_target *t)
   v.relative = (1 - v.error) / (1 - frequent);
   v.inside = v.error;
   v.how_good = words_of_error(v.relative);
-  judge_intervals(p, &v, (double)t->rows);
+  judge_intervals(&v, (double)t->rows);
   return v;
 }
 
@@ -101,7 +88,7 @@ tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
     }
   int is_point = t->count == 1 && !isfinite(k->score[TT_METRIC_nll][t->column]);
   if (is_point || t->rows == 0) v.inside = NAN; /* no variance, so no intervals */
-  judge_intervals(p, &v, (double)t->rows);
+  judge_intervals(&v, (double)t->rows);
   return v;
 }
 
