@@ -104,8 +104,8 @@ def read(path):
     return {(d["set"], d["split"], d["method"]): d for d in map(json.loads, lines)}
 
 
-def run(args):
-    import catboost as _, pytabkit as _, sklearn.gaussian_process as _  # noqa: not in the seconds
+def run(args, values):
+    """Append a line for each method, set and split that the file lacks, with values(method, set, split, lines)."""
     warnings.filterwarnings("ignore")
     done = read(args.file)
     for split in recipes.splits(args):
@@ -113,11 +113,19 @@ def run(args):
             for method in args.recipes.split(","):
                 if (name, split, method) in done:
                     continue
-                rmse, score, seconds = measure(args, method, name, split)
-                line = {"method": method, "set": name, "split": split, "rmse": rmse, "crps": score,
-                        "seconds": round(seconds, 2)}
+                line = {"method": method, "set": name, "split": split, **values(method, name, split, done)}
+                done[name, split, method] = line
                 with open(args.file, "a", encoding="utf-8") as out:
                     out.write(json.dumps(line) + "\n")
+
+
+def run_peers(args):
+    import catboost as _, pytabkit as _, sklearn.gaussian_process as _  # noqa: not in the seconds
+
+    def values(method, name, split, _):
+        rmse, score, seconds = measure(args, method, name, split)
+        return {"rmse": rmse, "crps": score, "seconds": round(seconds, 2)}
+    run(args, values)
 
 
 def by_set(found, method, pairs, key):
@@ -160,7 +168,7 @@ def main():
     parser = recipes.study_arguments(__doc__, ("run", "show"), "file", [*TUTTI, *PEERS],
                                      NAMES.split(","))
     args = parser.parse_args()
-    {"run": run, "show": show}[args.what](args)
+    {"run": run_peers, "show": show}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* cluster.c — a molecular dynamics that explores with the model of an active-learning campaign: a
+/* cluster.c — molecular dynamics that explores with the model of an active-learning campaign: a
  * cluster of 13 atoms with Lennard-Jones energy, in its units.
  *
  *   cluster first OUTPUT.csv SEED           the first data: 40 rows to train, 200 to test
@@ -35,11 +35,11 @@ typedef struct cluster {
   pair pair[PAIRS]; /* in ascending order of d */
 } cluster;
 
-/* The model, and its answers for one cluster. */
+/* The model, and what it predicts for one cluster. */
 typedef struct surrogate {
   tutti_model *model;
   tutti_workspace *workspace;
-  double energy, disagreement, slope[PAIRS]; /* derivatives by the inputs, then by the distances */
+  double energy, disagreement, slope[PAIRS]; /* slope: of the energy by each distance */
 } surrogate;
 
 /* Numbers: splitmix64, Steele et al. 2014, and Box and Muller 1958 */
@@ -78,7 +78,9 @@ static void measure(cluster *c)
   qsort(c->pair, PAIRS, sizeof(pair), compare);
 }
 
-/* An icosahedron and its center, the lowest minimum: energy -44.33. */
+/* Twelve atoms at the corners of an icosahedron and one at its center: no cluster has a lower energy
+ * than this, -44.33.
+ *   shake  standard deviation of a random displacement of each coordinate */
 static void build(cluster *c, double shake, uint64_t *seed)
 {
   const double golden = 1.618033988749895, scale = 1.082 / sqrt(1 + golden * golden);
@@ -93,7 +95,7 @@ static void build(cluster *c, double shake, uint64_t *seed)
   measure(c);
 }
 
-/* Of the inputs of the model. */
+/* Energy from the inputs of the model: u = 1 / distance of each pair. */
 static double energy(const double u[PAIRS])
 {
   double sum = 0;
@@ -265,7 +267,8 @@ static int label(const char *input, FILE *out)
   return code;
 }
 
-/* A file has another name until it is complete: after a kill the campaign reads existing ones. */
+/* The output gets its name when it is complete: after a kill the campaign reads every output that
+ * exists. */
 static int write_file(const char *output, char **argv)
 {
   char part[4096];

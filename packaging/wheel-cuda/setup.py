@@ -28,6 +28,7 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
+# There is no such module: without a name here setuptools does not call build_py.
 setup(name="tutti-cuda", version=VERSION, description="The CUDA engine of tutti", license="BSD-3-Clause",
       python_requires=">=3.9", install_requires=[f"tutti=={VERSION}"], py_modules=["tutti_cuda"],
       distclass=BinaryDistribution, cmdclass={"build_py": BuildWithEngine, "bdist_wheel": PlatformWheel})

@@ -274,7 +274,7 @@ static void put_file_name(const char *directory, const char *group, const char *
   tt_path_join(directory, name, path);
 }
 
-/* A file for each group that can predict. */
+/* The export of all groups that can predict, a file for each. */
 typedef struct group_export {
   const tt_trained_ensembles *all;
   const tt_export_options *o;
@@ -293,7 +293,8 @@ static tt_err write_group(const group_export *x, int64_t g, const char *temporar
   return e;
 }
 
-/* Write the files of all groups in the temporary folder, or move them out of it. */
+/* move 0: write the file of each group into the temporary folder; 1: rename the files from there
+ * into the directory. */
 static tt_err each_group(const group_export *x, int move, int64_t *files)
 {
   const tt_trained_ensemble *groups = x->all->at[0];
@@ -311,7 +312,7 @@ static tt_err each_group(const group_export *x, int move, int64_t *files)
   return TT_OK;
 }
 
-/* All files, or none. */
+/* If a file cannot be written, there is none of them. */
 static tt_err export_each_group(group_export *x)
 {
   char inside[TT_PATH_MAX];

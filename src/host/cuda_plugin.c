@@ -49,7 +49,9 @@ static void open_library(void)
 
 int tt_cuda_plugin_is_left_out_local(void)
 {
+#ifdef TUTTI_CUDA_FIND
   pthread_once(&once, open_library);
+#endif
   return left_out;
 }
 

@@ -8,7 +8,8 @@
  * with its end. */
 static const double begin_seconds = 0.5, least_seconds = 3.0, most_seconds = 10.0;
 
-/* Batches of an epoch of member i of the shard, from its finished epochs if it has some. */
+/* Number of batches in an epoch of member i: the mean of its finished epochs; before the first one
+ * ends, by its number of rows. */
 static double batches(const tt_shard *shard, int64_t i, double training_part)
 {
   const tt_state *s = shard->state;

@@ -261,8 +261,8 @@ TT_TEST (every_row_takes_a_step) {
       takes_a_step(variant[i], front_of(number, TT_ACT_relu), number);
 }
 
-/* The gradient reaches the first of 1,500 layers; on the double, which is slow, of 304 in a random
- * order of threads. */
+/* The gradient reaches the first layer of a network of 1,500 layers; on the double, which is slow,
+ * of 304 layers, with its threads in a random order. */
 TT_TEST (a_deep_network_trains_a_step) {
   static const int64_t size[] = {1, 4};
   static const tt_front_shape shape = {.dims = 1, .size = size, .activation = TT_ACT_relu};

@@ -153,7 +153,7 @@ static void any_slice(setting v, way variant, const tt_state *want)
   problem_free(&p);
 }
 
-/* Partitions of the steps into calls; numbers of threads. The double is slow. */
+/* How the steps are divided into calls, and numbers of threads: fewer on the double, which is slow. */
 static void any_cut_any_threads(setting v, way variant, const tt_state *want)
 {
   const int64_t steps[] = {1, 1000000, 3};

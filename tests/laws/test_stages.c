@@ -32,7 +32,7 @@ static problem make_network(int i, int convolutions)
   p.c.average = (tt_weight_average)(i % TT_AVERAGE_COUNT);
   p.c.batch_size = i % 4 == 1 ? 37 : 70; /* the last part of 37 rows is empty */
   p.c.parts = PARTS - i % 2;
-  p.c.max_epochs = EPOCHS - (DOUBLE && convolutions); /* which take longest on the double */
+  p.c.max_epochs = EPOCHS - (DOUBLE && convolutions); /* convolutions take longest on the double */
   tt_hyper *h = &p.c.member[0].hyper;
   h->epochs = (int32_t)p.c.max_epochs;
   h->clip_norm = i % 2 ? 0.05f : 0.0f;

@@ -44,7 +44,8 @@ typedef struct tt_label_request {
   int64_t answered;        /* points that needed no label when this round began */
   int64_t answered_failed; /* those of them without one */
   int64_t trained;         /* labels that its model was trained on */
-  tt_pool *pool;           /* has hidden labels, and texts of inputs that the model does not know */
+  tt_pool
+      *pool; /* for label.mode hidden, and for texts of inputs that are no levels of the model */
   const tt_columns *input, *target;
   const tt_net_inputs *net; /* levels of the inputs, or NULL */
   double deadline;          /* as in tt_stop_agreed */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What does a search find beside the searches of other programs, in the same processor time?
 
-  peers.py run FILE.jsonl [--tutti build/tutti] [--recipes fast,catboost] [--splits 1-1] [--sets a,b]
-  peers.py show FILE.jsonl
+  searches.py run FILE.jsonl [--tutti build/tutti] [--recipes fast,catboost] [--splits 1-1] [--sets a,b]
+  searches.py show FILE.jsonl
 
 Sets, splits and training rows are those of studies/recipes.py; one thread. `fast` and `good` are
 searches of tutti. Each of the others has the CPU seconds of `fast` on the same rows, at least one
@@ -18,16 +18,15 @@ No method sees a test row. Needs h5py, optuna 5.0, catboost 1.2.10, pytabkit 1.7
 seconds without imports; lines that are there are skipped. `show` prints the ratios to the lowest of a
 set (nll with a floor of 0.01), their geometric mean, the highest ratio, and the CPU seconds.
 """
-import json
 import pathlib
 import resource
 import sys
 import tempfile
-import warnings
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "studies"))
+import peers
 import recipes
 import study
 
@@ -170,30 +169,18 @@ def measure(args, method, name, split, budget):
     return error(p, y[part == 2], classes), cpu_seconds() - before, trials
 
 
-def read(path):
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {(d["set"], d["split"], d["method"]): d for d in map(json.loads, lines)}
-
-
 def run(args):
     import catboost as _, optuna as _, pytabkit as _, torch as _  # noqa: not in the seconds
-    warnings.filterwarnings("ignore")
-    done = read(args.file)
-    for split in recipes.splits(args):
-        for name in args.sets.split(","):
-            for method in args.recipes.split(","):
-                if (name, split, method) in done:
-                    continue
-                budget = None if method not in PEERS else done[name, split, "fast"]["seconds"]
-                found, seconds, trials = measure(args, method, name, split, budget)
-                line = {"method": method, "set": name, "split": split, "error": found, "seconds": round(seconds, 2)}
-                done[name, split, method] = line = line if trials is None else {**line, "trials": trials}
-                with open(args.file, "a", encoding="utf-8") as out:
-                    out.write(json.dumps(line) + "\n")
+
+    def values(method, name, split, done):
+        budget = None if method not in PEERS else done[name, split, "fast"]["seconds"]
+        found, seconds, trials = measure(args, method, name, split, budget)
+        return {"error": found, "seconds": round(seconds, 2), **({} if trials is None else {"trials": trials})}
+    peers.run(args, values)
 
 
 def show(args):
-    found = read(args.file)
+    found = peers.read(args.file)
     methods = [m for m in args.recipes.split(",") if any(k[2] == m for k in found)]
     pairs = sorted({k[:2] for k in found if all((*k[:2], m) in found for m in methods)})
     logs = {m: {} for m in methods}
